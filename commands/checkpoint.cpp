@@ -1,6 +1,9 @@
 // halfulp inspect and halfulp choose: what is in a checkpoint, what formats would keep of it, and the mix that keeps a
 // budget, as reports.
+#include <halfulp/commands/checkpoint.hpp>
+
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/run.hpp>
 #include <halfulp/data/tensor_files.hpp>
@@ -12,28 +15,29 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <map>
+#include <filesystem>
 #include <memory>
-#include <optional>
 #include <stdexcept>
+#include <system_error>
 
 namespace halfulp::cli {
-namespace {
 
-struct CheckpointArguments : RunArguments {
-  std::map<std::string, std::optional<std::string>> parameters_given;  ///< by the parameter's name
-  std::optional<std::string> mix;
+CLI::Option* CheckpointArguments::add(CLI::App& app, const std::string& option, const std::string& parameter,
+                                      const std::string& help) {
+  Setting& setting = parameters[parameter];
+  setting.option = option;
+  return app.add_option(option, setting.value, help);
+}
 
-  /// An option that is a parameter of the report.
-  CLI::Option* add(CLI::App& app, const std::string& option, const std::string& parameter, const std::string& help) {
-    return app.add_option(option, parameters_given[parameter], help);
-  }
-};
+bool names_checkpoint(const std::string& path) {
+  std::error_code error;
+  return path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json") ||
+         std::filesystem::is_directory(path, error);
+}
 
-/// Throws if a file that would be written is one of the checkpoint's own.
-void keep_inputs(const Config& config, const std::vector<std::string>& written) {
-  if (config.text("checkpoint").empty()) return;  // which the experiment refuses
-  const TensorFiles files(config.text("checkpoint"));
+void keep_inputs(const Config& config, const std::vector<std::string>& written, const char* parameter) {
+  if (config.text(parameter).empty()) return;  // which the experiment refuses
+  const TensorFiles files(config.text(parameter));
   for (const std::string& input : files.paths())
     for (const std::string& file : written)
       if (file != "-" && same_file(input, file))
@@ -43,12 +47,41 @@ void keep_inputs(const Config& config, const std::vector<std::string>& written) 
 
 int run_checkpoint(const Experiment& experiment, CheckpointArguments options, const RunHooks& hooks) {
   std::vector<std::string> settings;
-  for (const auto& [name, value] : options.parameters_given)
-    if (value) settings.push_back(fmt::format("{}={}", name, *value));
+  for (const auto& [parameter, setting] : options.parameters)
+    if (setting.value) settings.push_back(fmt::format("{}={}", parameter, *setting.value));
   options.settings.insert(options.settings.begin(), settings.begin(), settings.end());
   if (!options.backends) options.backends = "emulated";  // nothing here is done by a device
-  return run_experiments({&experiment}, options, hooks);
+  try {
+    return run_experiments({&experiment}, options, hooks);
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    for (const auto& [parameter, setting] : options.parameters) {
+      if (!setting.value || !setting.option.starts_with('-')) continue;
+      for (const std::string& begin : {parameter + ": ", "parameter '" + parameter + "': "})
+        if (text.starts_with(begin)) throw std::invalid_argument(setting.option + ": " + text.substr(begin.size()));
+    }
+    throw;
+  }
 }
+
+int compare_checkpoints(CheckpointArguments options, const std::string& against) {
+  static const Experiment experiment = checkpoint_difference_experiment();
+  options.parameters["against"] = {"--against", against};
+  RunHooks hooks;
+  hooks.check = [](const Config& config, const std::string& report) {
+    keep_inputs(config, {report});
+    keep_inputs(config, {report}, "against");
+  };
+  bool differ = false;
+  hooks.then = [&](const Report& report) {
+    const Json row = report.find_table("totals")->to_json()["rows"][0];  // tensors, different, unexplained, apart, ...
+    differ = row[1] != 0 || row[3] != 0;
+  };
+  const int status = run_checkpoint(experiment, std::move(options), hooks);
+  return status == exit_status::done && differ ? exit_status::failed : status;
+}
+
+namespace {
 
 /// What both commands take.
 void add_checkpoint_options(CLI::App& command, CheckpointArguments& options, const std::string& formats) {
@@ -74,6 +107,20 @@ void add_inspect_command(CLI::App& app, int& status, std::string command) {
   options->command = std::move(command);
   CLI::App* inspect = app.add_subcommand("inspect", "a checkpoint (.safetensors), and what formats would keep of it");
   add_checkpoint_options(*inspect, *options, "eight from fp16 to int4");
+  options
+      ->add(*inspect, "--activations", "activations",
+            "inputs of layers by module name (.safetensors, a folder of .npy): the errors of outputs, too")
+      ->type_name("FILE|FOLDER");
+  options
+      ->add(*inspect, "--product", "product",
+            "of these outputs: a product model, or a matrix unit (default: mul=exact,acc=fp32)")
+      ->type_name("MODEL");
+  const auto against = std::make_shared<std::optional<std::string>>();
+  inspect
+      ->add_option("--against", *against,
+                   "the checkpoint that it was made of: what differs, and which cast explains it, instead of what "
+                   "formats would keep")
+      ->type_name("CHECKPOINT");
   add_run_options(*inspect, *options);
   inspect->footer(
       "Tensors are rounded to nearest even; values beyond a format saturate (--set\n"
@@ -81,16 +128,27 @@ void add_inspect_command(CLI::App& app, int& status, std::string command) {
       "one of four or more (a convolution) is seen as rows of all but the first axis.\n"
       "halfulp show REPORT losses lists every tensor, the worst first; halfulp page\n"
       "draws the report.");
-  inspect->callback([options, &status] {
+  inspect->callback([options, against, &status] {
+    if (*against) {
+      for (const char* name : {"roles", "activations", "product"})
+        if (options->parameters[name].value)
+          throw std::invalid_argument(fmt::format("--{} is for what formats would keep, and --against compares", name));
+      return void(status = compare_checkpoints(*options, **against));
+    }
     static const Experiment experiment = checkpoint_experiment();
     RunHooks hooks;
-    hooks.check = [](const Config& config, const std::string& report) { keep_inputs(config, {report}); };
+    hooks.check = [](const Config& config, const std::string& report) {
+      for (const char* files : {"checkpoint", "activations"}) keep_inputs(config, {report}, files);
+    };
     status = run_checkpoint(experiment, *options, hooks);
   });
 }
 
 void add_choose_command(CLI::App& app, int& status, std::string command) {
-  const auto options = std::make_shared<CheckpointArguments>();
+  struct Options : CheckpointArguments {
+    std::optional<std::string> mix;
+  };
+  const auto options = std::make_shared<Options>();
   options->command = std::move(command);
   CLI::App* choose = app.add_subcommand("choose", "a format for each tensor of a checkpoint, within a budget");
   add_checkpoint_options(*choose, *options, "seven from e4m3-row to int4");

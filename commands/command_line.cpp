@@ -50,7 +50,7 @@ int run_command_line(int argc, char** argv) {
                         add_explain_command(app, status);
                         add_calc_command(app, status);
                         add_eval_command(app, status);
-                        add_quantize_command(app, status);
+                        add_quantize_command(app, status, command_text(argc, argv));
                         add_inspect_command(app, status, command_text(argc, argv));
                         add_choose_command(app, status, command_text(argc, argv));
                         add_sample_command(app, status);
@@ -62,7 +62,7 @@ int run_command_line(int argc, char** argv) {
                         group(app, "Experiments", grouped);
                         add_show_command(app);
                         add_page_command(app);
-                        add_diff_command(app, status);
+                        add_diff_command(app, status, command_text(argc, argv));
                         add_validate_command(app, status);
                         group(app, "Reports", grouped);
                         add_units_command(app, status);

@@ -29,14 +29,15 @@ void add_list_command(CLI::App& app, int& status);
 /// `command` is the whole command line, for the report's environment.
 void add_run_command(CLI::App& app, int& status, std::string command);
 void add_validate_command(CLI::App& app, int& status);
-void add_diff_command(CLI::App& app, int& status);
+/// `command` as for add_run_command.
+void add_diff_command(CLI::App& app, int& status, std::string command);
 void add_show_command(CLI::App& app);
 void add_page_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);
-void add_quantize_command(CLI::App& app, int& status);
-/// `command` as for add_run_command, here and in the next.
+/// `command` as for add_run_command, here and in the next two.
+void add_quantize_command(CLI::App& app, int& status, std::string command);
 void add_inspect_command(CLI::App& app, int& status, std::string command);
 void add_choose_command(CLI::App& app, int& status, std::string command);
 void add_sample_command(CLI::App& app, int& status);

@@ -9,6 +9,7 @@
 #include <halfulp/emulation/cast/profile.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
 #include <halfulp/data/distributions.hpp>
+#include <halfulp/data/layout_writing.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/networks.hpp>
@@ -51,6 +52,19 @@ Completions operation_names(const ValueContext&) { return named(operations); }
 Completions scale_rule_names(const ValueContext&) {
   Completions all;
   for (const auto& [name, rule] : scale_rules) all.words.push_back({std::string(name), ""});
+  return all;
+}
+
+Completions writers(const ValueContext&) {
+  Completions all;
+  for (const std::string_view name : layout_writers()) all.words.push_back({std::string(name), ""});
+  return all;
+}
+
+Completions dtypes(const ValueContext&) {
+  Completions all;
+  for (const ElementType& type : element_types())
+    if (type.format && type.bits >= 8 && type.format->is_signed) all.words.push_back({std::string(type.name), ""});
   return all;
 }
 
@@ -322,6 +336,7 @@ constexpr struct {
     {"BACKEND", backend_names},
     {"B[,B]", backend_list},
     {"UNIT", units},
+    {"MODEL", units},
     {"REFERENCE", references},
     {"KEY=VALUE", settings},
     {"COLUMN=VALUE", conditions},
@@ -330,6 +345,10 @@ constexpr struct {
     {"FILE.npy", files},
     {"FILE.json", files},
     {"FILE|FOLDER", files},
+    {"FILE|DIR", files},
+    {"CHECKPOINT", files},
+    {"WRITER", writers},
+    {"DTYPE", dtypes},
     {"FILE|DIR|-", files},
     {"DIR", files},
     {"REPORT", files},

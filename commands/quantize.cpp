@@ -1,10 +1,12 @@
 #include <halfulp/commands/quantize.hpp>
 
+#include <halfulp/commands/checkpoint.hpp>
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/data/npy.hpp>
 #include <halfulp/data/quantized_tensor.hpp>
+#include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/report.hpp>
@@ -17,6 +19,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -115,9 +118,17 @@ nlohmann::ordered_json summary_json(const std::string& name, const FileTensor& t
 
 namespace {
 
+/// Options that only arrays, or only checkpoints, take.
+constexpr std::array of_arrays{"--rule",         "--axis",          "--codes",    "--scales", "--zeros",
+                               "--flush-inputs", "--flush-outputs", "--tininess", "--nan",    "--stochastic-variant",
+                               "--random-bits"};
+constexpr std::array of_checkpoints{"--mix",    "--layers", "--keep",    "--layout", "--dtype",
+                                    "--report", "--set",    "--threads", "--quiet"};
+
 struct QuantizeArguments {
   std::string input, format;
-  std::optional<std::string> rule, axis, out, codes, scales, zeros;
+  std::optional<std::string> rule, axis, out, codes, scales, zeros, report;
+  CheckpointArguments checkpoint;
 
   /// The files that only block formats fill.
   std::vector<std::pair<std::string, const std::optional<std::string>*>> parts() const {
@@ -221,7 +232,49 @@ bool needs_double(const FloatFormat& f, const FileTensor& tensor) {
   return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
 }
 
+template <std::size_t N>
+void refuse_options(const CLI::App& command, const std::array<const char*, N>& names, const std::string& why) {
+  for (const char* const name : names)
+    if (command.count(name)) throw std::invalid_argument(fmt::format("{} is for {}", name, why));
+}
+
+/// The report of a checkpoint that is written in another format.
+int quantize_checkpoint(const QuantizeArguments& options, const CLI::App& command) {
+  refuse_options(command, of_arrays, "arrays (.npy), and " + shown(options.input) + " is a checkpoint");
+  if (options.json && options.report) throw std::invalid_argument("--json and --report: accepted: one of them");
+  CheckpointArguments run = options.checkpoint;
+  const auto set = [&](const char* parameter, const char* option, std::string value) {
+    run.parameters[parameter] = {option, std::move(value)};
+  };
+  set("checkpoint", "FILE", options.input);
+  if (options.out) set("output", "--out", *options.out);
+  if (!options.format.empty()) set("format", "--format", options.format);
+  if (command.count("--round"))
+    set("round", "--round", std::string(halfulp::name_of(parse_rounding_mode(options.rounding.round))));
+  if (command.count("--overflow")) set("overflow", "--overflow", options.rounding.overflow);
+  if (command.count("--seed")) set("seed", "--seed", std::to_string(options.rounding.seed));
+  if (options.json) run.out = "-";
+  if (options.report) run.out = *options.report;
+  static const Experiment experiment = checkpoint_quantized_experiment();
+  RunHooks hooks;
+  hooks.check = [&](const Config& config, const std::string& report) {
+    const std::string out = config.text("output");
+    if (out.empty()) throw std::invalid_argument("--out: a file is missing; accepted: the new file, OUT.safetensors");
+    keep_inputs(config, {report, out});
+    if (report != "-" && same_file(out, report))
+      throw std::invalid_argument(fmt::format("--out: {} is the report's file; accepted: another", shown(report)));
+    if (const std::string mix = config.text("mix");
+        !mix.empty() && (same_file(mix, out) || (report != "-" && same_file(mix, report))))
+      throw std::invalid_argument(fmt::format("--mix: {} would be overwritten; accepted: another", shown(mix)));
+  };
+  return run_checkpoint(experiment, run, hooks);
+}
+
 void quantize_command(const QuantizeArguments& options, const CLI::App& command) {
+  refuse_options(command, of_checkpoints,
+                 "checkpoints (.safetensors, an index of shards, a folder), and " + shown(options.input) + " is none");
+  if (options.format.empty())
+    throw std::invalid_argument("--format: a format is missing; accepted: halfulp formats lists them");
   const AnyFormat format = format_of(options);
   const auto* block = std::get_if<BlockFormat>(&format);
   for (const auto& [name, path] : options.parts())
@@ -260,16 +313,20 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
 
 }  // namespace
 
-void add_quantize_command(CLI::App& app, int&) {
+void add_quantize_command(CLI::App& app, int& status, std::string line) {
   auto options = std::make_shared<QuantizeArguments>();
-  auto* command = app.add_subcommand("quantize", "a tensor (.npy) in a format or block format, and what that costs");
-  command->add_option("FILE", options->input, "a .npy file of float16, float32 or float64")->required();
+  auto* command = app.add_subcommand("quantize", "a tensor (.npy) or a checkpoint in another format");
+  options->checkpoint.command = std::move(line);
+  command
+      ->add_option("FILE", options->input,
+                   "a .npy file of float16, float32 or float64; or a checkpoint: a .safetensors file, an index of "
+                   "shards, a folder")
+      ->required();
   command
       ->add_option("--format", options->format,
                    "a format (fp16, e5m2, e6m9finite) or a block format (mxfp8e4m3, nvfp4, e4m3/1x64/e8m0/rceil): "
                    "halfulp formats")
-      ->type_name("FORMAT")
-      ->required();
+      ->type_name("FORMAT");
   command
       ->add_option("--rule", options->rule,
                    "how scales follow from blocks: amax, floor, ceil, even, rceil; without it, the rule of the format")
@@ -279,8 +336,9 @@ void add_quantize_command(CLI::App& app, int&) {
   command
       ->add_option(
           "--out", options->out,
-          "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32)")
-      ->type_name("FILE.npy");
+          "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32); of a "
+          "checkpoint the new one, OUT.safetensors")
+      ->type_name("FILE");
   command->add_option("--codes", options->codes, "the elements' code words, as uint8")->type_name("FILE.npy");
   command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")
       ->type_name("FILE.npy");
@@ -288,15 +346,43 @@ void add_quantize_command(CLI::App& app, int&) {
   options->rounding.add_to(*command);
   command->get_option("--overflow")
       ->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
-  command->add_flag("--json", options->json, "the summary as JSON");
+  command->add_flag("--json", options->json, "the summary as JSON; of a checkpoint its report");
+  CheckpointArguments& checkpoint = options->checkpoint;
+  checkpoint.add(*command, "--mix", "mix", "of a checkpoint: formats by tensor, as halfulp choose --mix writes them")
+      ->type_name("FILE.json");
+  checkpoint
+      .add(*command, "--layers", "tensors", "of a checkpoint: tensors whose names match are rounded (default: *)")
+      ->type_name("GLOB[,GLOB]");
+  checkpoint.add(*command, "--keep", "keep", "of a checkpoint: these stay as they are, such as '*embed*,lm_head*'")
+      ->type_name("GLOB[,GLOB]");
+  checkpoint
+      .add(*command, "--layout", "layout",
+           "of a checkpoint: code words and scales as another program reads them, instead of values")
+      ->type_name("WRITER");
+  checkpoint
+      .add(*command, "--dtype", "dtype", "of a checkpoint: what values are stored in (default: each tensor's own)")
+      ->type_name("DTYPE");
+  command->add_option("--report", options->report, "of a checkpoint: the report's file or folder (default: reports/)")
+      ->type_name("FILE|DIR");
+  add_setting_option(*command, checkpoint,
+                     "of a checkpoint: a parameter of its report, such as axes=1; may be repeated");
+  add_number_option(*command, "--threads", checkpoint.threads, 1, 1024,
+                    "of a checkpoint: threads (default: one per core)");
+  command->add_flag("--quiet", checkpoint.quiet, "of a checkpoint: no progress bar and no summary");
   command->footer(
       "Errors are those of the elements that stay finite; if some do not, the summary first says how many. Either all "
       "files are written, or none.\nAn element is saturated if it is beyond the format's largest value times its "
       "block's scale and became that; if the scale was rounded down, the largest element of a block is just beyond "
       "that, and counts "
       "too. If the format's scale can hold an infinity, an infinite element makes the others of its block "
-      "zero.\nScales come in the order of their blocks; --json also prints NVFP4's tensor scale.");
-  command->callback([options, command] { quantize_command(*options, *command); });
+      "zero.\nScales come in the order of their blocks; --json also prints NVFP4's tensor scale.\n"
+      "In a checkpoint, tensors of two axes and more are rounded, and all others are copied as they are. The new file "
+      "is read back and compared before it takes its place.");
+  command->callback([options, command, &status] {
+    if (names_checkpoint(options->input) || (options->out && options->out->ends_with(".safetensors")))
+      status = quantize_checkpoint(*options, *command);
+    else quantize_command(*options, *command);
+  });
 }
 
 }  // namespace halfulp::cli

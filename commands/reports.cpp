@@ -1,6 +1,8 @@
 // `halfulp show`: the tables of a report as text, for people.
+#include <halfulp/commands/checkpoint.hpp>
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/tables.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/report/difference.hpp>
@@ -143,16 +145,47 @@ void add_validate_command(CLI::App& app, int& status) {
   });
 }
 
-void add_diff_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("diff",
-                                         "where the results of two reports differ: code words first, then numbers");
+void add_diff_command(CLI::App& app, int& status, std::string line) {
+  CLI::App* command = app.add_subcommand("diff", "where two reports, or two checkpoints, differ");
   struct Options {
     std::string first, second;
+    CheckpointArguments checkpoints;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("FIRST", options->first, "a report")->required()->type_name("REPORT");
-  command->add_option("SECOND", options->second, "a report of the same experiment")->required()->type_name("REPORT");
-  command->callback([options, &status] {
+  CheckpointArguments& checkpoints = options->checkpoints;
+  checkpoints.command = std::move(line);
+  command->add_option("FIRST", options->first, "a report; or a checkpoint: .safetensors, an index of shards, a folder")
+      ->required();
+  command->add_option("SECOND", options->second, "a report of the same experiment; or the other checkpoint")
+      ->required();
+  add_setting_option(*command, checkpoints, "of checkpoints: a parameter of the report; may be repeated");
+  const std::vector<CLI::Option*> of_checkpoints{
+      command->get_option("--set"),
+      checkpoints.add(*command, "--formats", "formats", "of checkpoints: casts that may explain what differs")
+          ->type_name("F[,F]"),
+      checkpoints.add(*command, "--layers", "tensors", "of checkpoints: tensors whose names match (default: *)")
+          ->type_name("GLOB[,GLOB]"),
+      command
+          ->add_option("--out", checkpoints.out,
+                       "of checkpoints: the report's file or folder, or - for standard output (default: reports/)")
+          ->type_name("FILE|DIR|-"),
+      add_number_option(*command, "--threads", checkpoints.threads, 1, 1024,
+                        "of checkpoints: threads (default: one per core)"),
+      command->add_flag("--quiet", checkpoints.quiet, "of checkpoints: no progress bar and no summary")};
+  command->footer(
+      "Of two reports it compares results: code words first, then numbers. Of two checkpoints it makes a report: which "
+      "tensors differ, by how many ulps, and which cast of one is the other. The exit status is 1 if they differ.");
+  command->callback([options, of_checkpoints, &status] {
+    const auto is_one = [](const std::string& path) { return names_checkpoint(path) || path.ends_with(".npy"); };
+    if (is_one(options->first) || is_one(options->second)) {
+      options->checkpoints.parameters["checkpoint"] = {"FIRST", options->first};
+      status = compare_checkpoints(options->checkpoints, options->second);
+      return;
+    }
+    for (const CLI::Option* option : of_checkpoints)
+      if (option->count())
+        throw std::invalid_argument(option->get_name() + " is for checkpoints, and " + shown(options->first) +
+                                    " is none");
     const ReportDiff diff = diff_reports(read_report(options->first), read_report(options->second));
     write_output(diff.text);
     status = diff.results_differ ? exit_status::failed : exit_status::done;

@@ -171,15 +171,19 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
 
 }  // namespace
 
-void add_run_options(CLI::App& app, RunArguments& arguments) {
-  app.add_option("--config", arguments.config,
-                 "a JSON file of parameters, or a report to run again (- is standard input)")
-      ->type_name("FILE");
-  app.add_option("--set", arguments.settings, "a parameter and its value; may be repeated")
+void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help) {
+  app.add_option("--set", arguments.settings, help)
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+}
+
+void add_run_options(CLI::App& app, RunArguments& arguments) {
+  app.add_option("--config", arguments.config,
+                 "a JSON file of parameters, or a report to run again (- is standard input)")
+      ->type_name("FILE");
+  add_setting_option(app, arguments, "a parameter and its value; may be repeated");
   app.add_option("--backend", arguments.backends,
                  "backends to compare the results with (default: all; see halfulp backends)")
       ->type_name("B[,B]");

@@ -27,6 +27,8 @@ struct RunArguments {
 };
 
 void add_run_options(CLI::App& app, RunArguments& arguments);
+/// Of these --set alone.
+void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help);
 
 /// What a command adds to a run of experiments.
 struct RunHooks {

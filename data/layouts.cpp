@@ -117,16 +117,6 @@ std::string type_and_shape(const StoredTensor& t) {
   return fmt::format("{} [{}]", t.type->name, fmt::join(t.shape, ", "));
 }
 
-/// Whether a dtype is one of some, separated by blanks.
-bool has_word(std::string_view words, std::string_view word) {
-  for (std::size_t at = 0; at < words.size();) {
-    const std::size_t end = std::min(words.find(' ', at), words.size());
-    if (words.substr(at, end - at) == word) return true;
-    at = end + 1;
-  }
-  return false;
-}
-
 /// The text before a suffix. One that begins with a letter stands behind a '.' or is the whole name.
 std::optional<std::string_view> stem_of(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return {};
@@ -540,6 +530,15 @@ class Finder {
 }  // namespace
 
 std::span<const StorageLayout> layouts() { return table; }
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
 
 std::vector<EncodedTensor> find_encoded(const TensorFiles& files) { return Finder(files).all(); }
 

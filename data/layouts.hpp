@@ -102,6 +102,9 @@ struct StorageLayout {
 /// All layouts. Of two that fit, the first is taken.
 std::span<const StorageLayout> layouts();
 
+/// Whether one of some words, separated by blanks, is `word`: dtypes of a CodeForm or a ScaleForm.
+bool has_word(std::string_view words, std::string_view word);
+
 /// Scales in the order that cuBLAS wants lie in tiles of so many rows and columns.
 inline constexpr std::size_t swizzled_rows = 128, swizzled_columns = 4,
                              swizzled_tile = swizzled_rows * swizzled_columns;

@@ -12,8 +12,10 @@ namespace halfulp {
 #define HALFULP_EXPERIMENT(name) Experiment name##_experiment();
 #include <halfulp/experiments/experiments.def>
 #undef HALFULP_EXPERIMENT
-Experiment checkpoint_experiment();         // checkpoint/checkpoint.cpp
-Experiment checkpoint_choice_experiment();  // checkpoint/choose.cpp
+Experiment checkpoint_experiment();             // checkpoint/checkpoint.cpp
+Experiment checkpoint_choice_experiment();      // checkpoint/choose.cpp
+Experiment checkpoint_quantized_experiment();   // checkpoint/quantize.cpp
+Experiment checkpoint_difference_experiment();  // checkpoint/difference.cpp
 
 std::span<const Experiment> experiments() {
   static const std::vector<Experiment> all{
@@ -30,6 +32,8 @@ std::span<const Experiment> kinds_of_report() {
     kinds.push_back(trainings::model_experiment());
     kinds.push_back(checkpoint_experiment());
     kinds.push_back(checkpoint_choice_experiment());
+    kinds.push_back(checkpoint_quantized_experiment());
+    kinds.push_back(checkpoint_difference_experiment());
     return kinds;
   }();
   return all;

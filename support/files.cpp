@@ -175,6 +175,43 @@ void write_files(const std::vector<FileText>& files) {
   }
 }
 
+LargeFile::LargeFile(const std::string& path, std::uint64_t bytes) : path_(path), target_(written_path(path)) {
+  if (is_folder(target_)) cannot_write(path, "it is a directory");
+  if (is_device(target_)) cannot_write(path, "it is no regular file");
+  temporary_ = target_.parent_path() /
+               fmt::format(".{}.{}{}", target_.stem().string(), ::getpid(), target_.extension().string());
+  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) cannot_write(path_, std::strerror(errno));
+  // Some file systems cannot take room in advance: there, writing fails when the room ends.
+  if (bytes && ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EFBIG)) {
+    const int why = errno;
+    ::close(fd_), ::unlink(temporary_.c_str());
+    cannot_write(path_, fmt::format("{} bytes: {}", bytes, std::strerror(why)));
+  }
+}
+
+LargeFile::~LargeFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void LargeFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) cannot_write(path_, std::strerror(errno));
+    offset += static_cast<std::uint64_t>(count), bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void LargeFile::place() {
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) cannot_write(path_, std::strerror(errno));
+  const int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0 && errno != EINTR) cannot_write(path_, std::strerror(errno));
+}
+
 }  // namespace halfulp
 
 namespace halfulp {

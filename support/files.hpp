@@ -1,6 +1,7 @@
 // Files: written completely or not at all, framed with a checksum, locked, opened.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <istream>
@@ -33,6 +34,30 @@ using FileText = std::pair<std::string, std::string>;
 /// where one cannot be, those before it are as they were. (Devices are written before that, and keep what they were
 /// given.)
 void write_files(const std::vector<FileText>& files);
+
+/// A file that is too large for memory: written at positions, by any number of threads, beside its place, which it
+/// takes when it is complete. Without place() nothing is left of it.
+class LargeFile {
+ public:
+  /// Takes room for so many bytes. Throws std::invalid_argument in one line: what check_writable refuses, a device or a
+  /// pipe, no room.
+  LargeFile(const std::string& path, std::uint64_t bytes);
+  ~LargeFile();
+  LargeFile(const LargeFile&) = delete;
+  LargeFile& operator=(const LargeFile&) = delete;
+
+  /// Where it is until it takes its place: another name in the same folder, with the same ending.
+  std::string temporary() const { return temporary_.string(); }
+  /// Throws std::invalid_argument in one line that names the file.
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Everything is written: the file takes its place. Throws like write.
+  void place();
+
+ private:
+  std::string path_;
+  std::filesystem::path target_, temporary_;
+  int fd_ = -1;
+};
 
 // Framed binary files, which show whether they are complete.
 //

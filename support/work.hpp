@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_group.h>
 
 #include <atomic>
 #include <istream>
@@ -54,7 +55,8 @@ inline void stop_if_interrupted() {
 
 /// {f(0), ..., f(count - 1)}, computed in any order on any number of threads (the command line's --threads). Calls of f
 /// must not share mutable state: give each its own Trace and append them afterwards. Throws what f throws, and
-/// Interrupted before the next piece after Ctrl-C.
+/// Interrupted before the next piece after Ctrl-C. Inside a piece of another loop that was cancelled, because one of
+/// its pieces threw, it throws Interrupted, which nobody sees: the first exception is the one that is thrown on.
 template <class F>
 auto parallel_map(std::size_t count, F&& f) {
   std::vector<decltype(f(std::size_t{}))> results(count);
@@ -62,6 +64,8 @@ auto parallel_map(std::size_t count, F&& f) {
     stop_if_interrupted();
     results[i] = f(i);
   });
+  // A loop that was cancelled from outside returns, with pieces left undone.
+  if (tbb::is_current_task_group_canceling()) throw Interrupted{};
   return results;
 }
 

@@ -1,6 +1,7 @@
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 
 #include <halfulp/experiments/checkpoint/entries.hpp>
+#include <halfulp/experiments/checkpoint/outputs.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
 
@@ -21,6 +22,7 @@ std::vector<Parameter> parameters() {
   all.push_back({"outliers", ParameterType::real, "4",
                  "a column is an outlier if its largest magnitude is so many times that of the median column, or more",
                  1, 1e6});
+  for (Parameter& parameter : output_parameters()) all.push_back(std::move(parameter));
   return all;
 }
 
@@ -68,7 +70,10 @@ class Inspection {
     report_sums("roles", "Each role in every format", "role", "What tensors are for, by their names.",
                 [](const Entry& e) { return e.role; });
     report_exponents();
-    report_layouts();
+    std::vector<const StorageLayout*> layouts;
+    for (const Entry& e : entries_)
+      if (e.survey.tensor->encoded) layouts.push_back(e.survey.tensor->encoded->layout);
+    report_layouts(run_, layouts);
     report_others();
     claim();
   }
@@ -215,22 +220,6 @@ class Inspection {
     }
   }
 
-  void report_layouts() {
-    Table& table = run_.report.table("layouts", "How code words and scales are stored",
-                                     {{"layout", "", "Who stores weights so, and in which of their formats."},
-                                      {"tensors", "tensor", "How many are."},
-                                      {"citation", "", "Where the layout is defined."}});
-    std::vector<std::pair<const StorageLayout*, std::uint64_t>> counts;
-    for (const Entry& e : entries_) {
-      if (!e.survey.tensor->encoded) continue;
-      const StorageLayout* const layout = e.survey.tensor->encoded->layout;
-      const auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.first == layout; });
-      if (found == counts.end()) counts.emplace_back(layout, 1);
-      else ++found->second;
-    }
-    for (const auto& [layout, count] : counts) table.row({layout->name, count, layout->citation});
-  }
-
   void report_others() {
     Table& table = run_.report.table("others", "Tensors that are no floats, and stay as they are",
                                      {{"tensor", "", "Name of the tensor."},
@@ -310,6 +299,7 @@ void inspect(const Config& config, Run& run) {
   Entries entries(config, run);
   entries.look(config.real("outliers"));
   Inspection(run, entries).report();
+  report_outputs(config, run, entries);
 }
 
 /// The format of the fewest bits, and what it does to the worst tensor.

@@ -11,4 +11,10 @@ Experiment checkpoint_experiment();
 /// The kind of report that `halfulp choose` makes.
 Experiment checkpoint_choice_experiment();
 
+/// The kind of report that `halfulp quantize` makes of a checkpoint, which it writes as a new file.
+Experiment checkpoint_quantized_experiment();
+
+/// The kind of report that `halfulp diff` makes of two checkpoints, and `halfulp inspect --against`.
+Experiment checkpoint_difference_experiment();
+
 }  // namespace halfulp

@@ -3,7 +3,6 @@
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/experiments/checkpoint/entries.hpp>
 #include <halfulp/experiments/checkpoint/mix.hpp>
-#include <halfulp/experiments/checkpoint/names.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/support/spelling.hpp>
 
@@ -73,16 +72,13 @@ class Choice {
  public:
   Choice(const Config& config, Run& run, const Entries& entries)
       : config_(config), run_(run), entries_(entries), relative_(config.text("measure") == "relative") {
-    const std::vector<std::string> keep = config.text("keep").empty() ? std::vector<std::string>{}
-                                                                      : name_list(config.text("keep"), ',', "keep");
-    entries.require_matches("keep", keep);
+    const NameGlobs keep(config, "keep", entries.model());
     const auto axes = static_cast<std::size_t>(config.integer("axes"));
     for (const Entry& e : entries.all()) {
       const ModelTensor& t = *e.survey.tensor;
       signal_ += measured(e, {}, relative_).signal;
       elements_ += t.count, stored_ += t.bytes;
-      const bool kept = t.shape.size() < axes || t.count == 0 ||
-                        std::any_of(keep.begin(), keep.end(), [&](const std::string& g) { return matches(g, t.name); });
+      const bool kept = t.shape.size() < axes || t.count == 0 || keep.match(t.name);
       Tensor tensor{&e};
       for (std::size_t f = 0; f < entries.formats().size() && !kept; ++f) {
         const Kept& k = e.survey.kept[f];

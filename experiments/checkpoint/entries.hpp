@@ -2,15 +2,12 @@
 // choose` begin with.
 #pragma once
 
+#include <halfulp/experiments/checkpoint/shared.hpp>
 #include <halfulp/experiments/checkpoint/survey.hpp>
 #include <halfulp/report/experiment.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace halfulp::checkpoint {
@@ -42,24 +39,17 @@ class Entries {
   /// What is no tensor of numbers.
   const std::vector<const StoredTensor*>& others() const { return others_; }
   std::uint64_t elements() const { return elements_; }  ///< Of all entries.
-  /// Throws std::invalid_argument in one line for a glob that matches no tensor: a typing error that nobody would see.
-  void require_matches(std::string_view parameter, const std::vector<std::string>& globs) const;
   /// Whether nothing of the checkpoint was left out.
   bool are_whole() const;
 
  private:
-  void advance(std::uint64_t elements);
-
   const Config& config_;
-  Run& run_;
   ModelTensors model_;
+  TimedProgress progress_;
   std::vector<ChosenFormat> formats_;
   std::vector<Entry> entries_;
   std::vector<const StoredTensor*> others_;
   std::uint64_t elements_ = 0;
-  std::atomic<std::uint64_t> done_ = 0;
-  std::mutex progress_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace halfulp::checkpoint

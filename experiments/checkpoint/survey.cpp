@@ -7,7 +7,6 @@
 
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/task_arena.h>
-#include <tbb/task_group.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,62 +19,7 @@
 namespace halfulp::checkpoint {
 namespace {
 
-/// To be called after a parallel loop that is part of another one: where that was cancelled, because another tensor
-/// threw, the inner loop returns without having done its work. What is thrown here is not the first, and nobody sees
-/// it.
-void stop_if_cancelled() {
-  if (tbb::is_current_task_group_canceling()) throw Interrupted{};
-}
-
-/// Elements that stay in the second-level cache while every format rounds them.
-constexpr std::uint64_t piece_size = std::uint64_t{1} << 16;
-/// A row that is longer is looked at in parts.
-constexpr std::uint64_t longest_row = std::uint64_t{1} << 20;
 constexpr std::uint32_t infinite_bits = 0x7f80'0000;
-
-/// Whether one step serves all elements, whatever their places.
-bool by_value(const ChosenFormat& c) {
-  const BlockFormat* const f = c.block();
-  return !f || (f->rows == 0 && f->columns == 0 && !f->tensor_scale);
-}
-
-/// Part of a matrix.
-struct Part {
-  std::uint64_t matrix, row, rows, column, columns;
-  std::uint64_t elements() const { return rows * columns; }
-};
-
-/// The parts of a tensor, in order: whole rows, or parts of rows that are very long. No block lies in two.
-std::vector<Part> parts_of(const MatrixView& view, const std::vector<ChosenFormat>& candidates, bool splits_rows) {
-  std::uint64_t rows = 1, columns = 1;
-  for (const ChosenFormat& c : candidates)
-    if (const BlockFormat* const f = c.block(); f && !by_value(c)) {
-      if (f->rows == 0 && f->columns != 0) rows = std::max<std::uint64_t>(view.rows, 1);  // blocks of whole columns
-      else if (f->rows > 1)
-        rows = std::lcm(rows, std::min<std::uint64_t>(f->rows, std::max<std::uint64_t>(view.rows, 1)));
-      if (f->columns) columns = std::lcm(columns, std::min<std::uint64_t>(f->columns, view.columns + 1));
-    }
-  std::vector<Part> parts;
-  if (view.rows == 0 || view.columns == 0) return parts;
-  const bool split = splits_rows && view.columns > longest_row && columns < longest_row;
-  const std::uint64_t width = split ? longest_row / columns * columns : view.columns;
-  const std::uint64_t height = std::max(rows, piece_size / view.columns / rows * rows);
-  for (std::uint64_t m = 0; m < view.matrices; ++m)
-    for (std::uint64_t row = 0; row < view.rows; row += height)
-      for (std::uint64_t column = 0; column < view.columns; column += width)
-        parts.push_back({m, row, std::min(height, view.rows - row), column, std::min(width, view.columns - column)});
-  return parts;
-}
-
-/// read(first element, where to): a part row by row, or at once where its rows follow each other.
-template <class T, class Read>
-void gather(const MatrixView& view, const Part& part, std::vector<T>& to, Read read) {
-  to.resize(part.elements());
-  const std::uint64_t first = (part.matrix * view.rows + part.row) * view.columns + part.column;
-  if (part.columns == view.columns) return read(first, std::span<T>(to));
-  for (std::uint64_t row = 0; row < part.rows; ++row)
-    read(first + row * view.columns, std::span<T>(to).subspan(row * part.columns, part.columns));
-}
 
 std::uint32_t magnitude_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fff'ffff; }
 
@@ -114,7 +58,6 @@ class FirstPass {
       done(parts[i].elements());
       return sum;
     });
-    stop_if_cancelled();
     Gathered sum;
     for (Gathered& g : all) add(sum, g);
     for (const double s : squares) facts_.squares += s;
@@ -284,7 +227,6 @@ class PartLoss {
     const std::size_t count = values.size(), columns = count / rows;
     auto& [after, runs, array, apart] = *work_;
     after.resize(count), runs.clear();
-    std::size_t run = count;
     if (const BlockFormat* const f = c_.block()) {
       BlockOptions options;
       if (amax && !f->element.is_affine()) options.amax = amax;
@@ -293,61 +235,23 @@ class PartLoss {
       if (f->element.is_affine()) {
         quantize_blocks(*f, {}, values, rows, columns, array, options);
         dequantize_blocks(array, after);
-        for (std::size_t i = 0; i < grid.count(); ++i) runs.push_back(affine_run(range, array.step(i)));
+        for (std::size_t i = 0; i < grid.count(); ++i) runs.push_back(value_run(range, array.step(i)));
       } else {
         apart.of_blocks = true;
         quantize_block_values(*f, {}, values, rows, columns, after, options, &apart);
         for (const float scale : apart.blocks)
           runs.push_back(element_run(range, f->tensor_scale ? scale * apart.tensor : scale));
       }
-      if (grid.block_rows == 1 && columns % grid.block_columns == 0) run = grid.block_columns;
-      else return add_tall(loss, values, rows, squares, grid);
-    } else {
-      const auto& plain = std::get<FloatFormat>(c_.format);
-      quantize(plain, rounding_of(overflow_), values, std::span<float>(after));
-      const double most = plain.value(plain.max_finite());
-      runs.push_back(element_run({plain.is_signed ? -most : -INFINITY, most}, 1));
+      return add_losses(loss, values, after, grid, runs, squares);
     }
-    RunSums sums;
-    add_runs(sums, values.data(), after.data(), run, count, runs.data());
-    add(loss, sums, values, squares, [&](std::size_t i) { return runs[i / run]; });
+    const auto& plain = std::get<FloatFormat>(c_.format);
+    quantize(plain, rounding_of(overflow_), values, std::span<float>(after));
+    const double most = plain.value(plain.max_finite());
+    runs.push_back(element_run({plain.is_signed ? -most : -INFINITY, most}, 1));
+    add_losses(loss, values, after, one_block(count), runs, squares);
   }
 
  private:
-  static ElementRun affine_run(ValueRange range, const BlockStep& step) {
-    ElementRun run = element_run({range.low - step.zero, range.high - step.zero}, step.value);
-    run.scale = 1;  // values have it already
-    return run;
-  }
-
-  /// Blocks of several rows, or whose last one in a row is short.
-  void add_tall(Loss& loss, std::span<const float> values, std::uint64_t rows, double squares, const BlockGrid& grid) {
-    RunSums sums;
-    const std::size_t columns = grid.columns;
-    for (std::size_t row = 0; row < rows; ++row)
-      add_runs(sums, values.data() + row * columns, work_->after.data() + row * columns, grid.block_columns, columns,
-               work_->runs.data() + row / grid.block_rows * grid.across);
-    add(loss, sums, values, squares, [&](std::size_t i) { return work_->runs[grid.index(i / columns, i % columns)]; });
-  }
-
-  template <class RunOf>
-  void add(Loss& loss, const RunSums& sums, std::span<const float> values, double squares, RunOf run_of) {
-    double errors = 0;
-    for (const double e : sums.errors) errors += e;
-    if (!std::isfinite(errors) || !std::isfinite(squares)) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const ElementRun run = run_of(i);
-        loss.count(static_cast<double>(values[i]), static_cast<double>(work_->after[i] * run.scale),
-                   {static_cast<double>(run.low), static_cast<double>(run.high)});
-      }
-      return;
-    }
-    loss.elements += values.size(), loss.compared += values.size();
-    loss.saturated += sums.saturated, loss.to_zero += sums.to_zero;
-    loss.errors.add_sum(errors), loss.squares.add_sum(squares);
-    for (const double e : sums.largest) loss.largest_error = std::max(loss.largest_error, e);
-  }
-
   const ChosenFormat& c_;
   Overflow overflow_;
   Workspace* work_;
@@ -361,7 +265,7 @@ class SecondPass {
       : tensor_(tensor), view_(view), candidates_(candidates), overflow_(overflow), first_(first) {}
 
   /// Of candidates that the first pass's code words do not answer.
-  bool looks_at(const ChosenFormat& c) const { return !first_.by_code() || !by_value(c); }
+  bool looks_at(const ChosenFormat& c) const { return !first_.by_code() || !by_value(c.format); }
 
   std::vector<Loss> part(const Part& part) const {
     thread_local std::vector<float> values;
@@ -395,7 +299,7 @@ class SecondPass {
     const BlockFormat* const f = c.block();
     if (!f) return of.add(loss, values, rows, squares, {});
     if (f->tensor_scale) return of.add(loss, values, rows, squares, first_.amax_with_infinity());
-    if (by_value(c))
+    if (by_value(c.format))
       return of.add(loss, values, rows, squares,
                     first_.facts().nan ? std::numeric_limits<float>::quiet_NaN() : first_.amax_with_infinity());
     if (f->columns == 0 && part.columns != view_.columns)
@@ -438,7 +342,9 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
     return survey;
   }
   const MatrixView view = view_of(tensor.shape);
-  const std::vector<Part> parts = parts_of(view, candidates, tensor.plain != nullptr);
+  std::vector<const AnyFormat*> formats;
+  for (const ChosenFormat& c : candidates) formats.push_back(&c.format);
+  const std::vector<Part> parts = parts_of(view, formats, tensor.plain != nullptr);
   FirstPass first(tensor, view);
   first.run(parts, outliers, done);
   survey.facts = first.facts();
@@ -450,7 +356,6 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
       done(parts[i].elements());
       return of_part;
     });
-    stop_if_cancelled();
     for (const std::vector<Loss>& of_part : losses)
       for (std::size_t i = 0; i < candidates.size(); ++i) survey.kept[i].loss.add(of_part[i]);
   } else {
@@ -464,22 +369,9 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
       values.push_back(static_cast<float>(tensor.format()->value(code))), times.push_back(count);
   const float amax = survey.facts.nan ? std::numeric_limits<float>::quiet_NaN() : first.amax_with_infinity();
   for (std::size_t i = 0; i < candidates.size(); ++i)
-    if (by_value(candidates[i])) survey.kept[i].loss = loss_by_value(candidates[i], values, times, overflow, amax);
+    if (by_value(candidates[i].format))
+      survey.kept[i].loss = loss_by_value(candidates[i], values, times, overflow, amax);
   return survey;
-}
-
-MatrixView view_of(const std::vector<std::uint64_t>& shape) {
-  MatrixView view;
-  const std::size_t axes = shape.size();
-  if (axes == 0) return view;
-  view.columns = shape.back();
-  if (axes == 2 || axes == 3) view.rows = shape[axes - 2];
-  if (axes == 3) view.matrices = shape[0];
-  if (axes > 3) {
-    view.rows = shape[0], view.columns = 1;
-    for (std::size_t k = 1; k < axes; ++k) view.columns *= shape[k];
-  }
-  return view;
 }
 
 Kept size_in(const AnyFormat& format, const MatrixView& view) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/data/model_tensors.hpp>
+#include <halfulp/experiments/checkpoint/parts.hpp>
 #include <halfulp/experiments/losses.hpp>
 
 #include <cstdint>
@@ -11,14 +12,6 @@
 #include <vector>
 
 namespace halfulp::checkpoint {
-
-/// How formats see a tensor: `matrices` matrices of rows, along which blocks lie. A tensor of one axis is a row; of
-/// three axes each matrix of the last two has blocks of its own; of four and more, as the kernels of convolutions, the
-/// first axis counts rows and the others are one row.
-struct MatrixView {
-  std::uint64_t matrices = 1, rows = 1, columns = 1;
-};
-MatrixView view_of(const std::vector<std::uint64_t>& shape);
 
 /// The numbers of a tensor.
 struct Facts {

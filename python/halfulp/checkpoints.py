@@ -27,6 +27,15 @@ class TensorInfo(NamedTuple):
     file: str
 
 
+class EncodedInfo(NamedTuple):
+    """A weight that is stored as code words and scales."""
+    layout: str  #: who stores weights so, and in which of their formats
+    format: str  #: the block format: "nvfp4", "e4m3/128x128/fp32"
+    shape: tuple[int, ...]  #: of its values
+    bytes: int  #: of all its tensors
+    citation: str  #: where the layout is defined
+
+
 class _Entry(NamedTuple):
     """A tensor, and what reads it."""
     number: int
@@ -97,6 +106,21 @@ class Checkpoint:
             raise TypeError(f"tensor {name!r}: {entry.info.dtype}; accepted: types of floats")
         result = _empty(name, entry.info.shape, np.dtype(np.float32))
         self._files.read_values(entry.number, result.reshape(-1))
+        return result
+
+    def layouts(self) -> dict[str, EncodedInfo]:
+        """The weights that are stored as code words and scales in several tensors, by the weight's own name, which need not
+        be a tensor's: "model.layers.0.mlp.up_proj.weight" of ...weight_packed and ...weight_scale. ValueError in one line
+        where names are those of a published layout and shapes are not. Sources: each info.citation."""
+        return {name: EncodedInfo(*info) for name, *info in self._files.encoded()}
+
+    def decoded(self, name: str) -> Array:
+        """The values of a weight of layouts(), in float32: code words times scales. KeyError for another name."""
+        names = [entry[0] for entry in self._files.encoded()]
+        if name not in names:
+            raise KeyError(f"{name!r} is not stored as code words and scales; accepted: one of layouts()")
+        result = _empty(name, self.layouts()[name].shape, np.dtype(np.float32))
+        self._files.read_encoded(names.index(name), result.reshape(-1))
         return result
 
     def tensor(self, name: str) -> Any:

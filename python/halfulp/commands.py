@@ -155,8 +155,11 @@ def _configuration(config: Any) -> Any:
 def _run_arguments(command: str, config: Any, backend: Any, threads: int | None, progress: bool, parameters: Mapping[str, Any], stack: contextlib.ExitStack) -> Any:
     """The options of every command that runs an experiment. Files that they name live as long as the stack."""
     file = None if config is None else stack.enter_context(file_of(config, "config"))
-    settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
-    return [command, *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+    return [command, *options(config=file, backend=backend, threads=threads, quiet=not progress), *_settings(parameters)]
+
+
+def _settings(parameters: Mapping[str, Any]) -> Sequence[str]:
+    return [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
 
 
 def _reported(arguments: Sequence[str], target: str | None) -> Report:
@@ -192,16 +195,19 @@ def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.P
 
 
 def inspect(checkpoint: str | os.PathLike[str] | None = None, *, formats: str | Sequence[str] | None = None, layers: str | Sequence[str] | None = None,
-            roles: str | Mapping[str, str | Sequence[str]] | None = None, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-            backend: str | Sequence[str] | None = None, out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False,
-            **parameters: Any) -> Report:
+            roles: str | Mapping[str, str | Sequence[str]] | None = None, activations: str | os.PathLike[str] | None = None,
+            product: str | None = None, against: str | os.PathLike[str] | None = None,
+            config: str | os.PathLike[str] | Mapping[str, Any] | None = None, backend: str | Sequence[str] | None = None,
+            out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
     """Looks at a checkpoint of one's own, and at what formats would keep of it, and returns the Report.
 
     checkpoint: a .safetensors file, an index of shards, a .npy file, or a folder of these (of a config, its own).
     formats: formats and block formats to try, by default eight of 16 to 4 bits. layers: globs of the names of tensors to
     look at. roles: globs of names by what tensors are for, {"attention": "*attn*", "mlp": ["*ffn*", "*mlp*"]} or the
-    command line's text, before those that are known. Everything else is as for run(): outliers=8, overflow="ieee".
-    open_checkpoint() gives the tensors themselves.
+    command line's text, before those that are known. activations: inputs of layers by module name, as checkpoint is; the
+    Report then has the errors of outputs, by the product model or matrix unit `product`. against: the checkpoint that it was made of: the Report then says
+    which tensors differ, and which cast (one of `formats`) explains it. Everything else is as for run(): outliers=8,
+    overflow="ieee". open_checkpoint() gives the tensors themselves.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -213,7 +219,9 @@ def inspect(checkpoint: str | os.PathLike[str] | None = None, *, formats: str | 
     given = _configuration(config)
     target = None if out is None else writable(out, "out", False)
     file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
-    own = _valued(formats=formats, layers=layers, roles=roles if roles is None else _roles(roles))
+    own = _valued(formats=formats, layers=layers, roles=roles if roles is None else _roles(roles), product=product,
+                  activations=None if activations is None else path(activations, "activations"),
+                  against=None if against is None else path(against, "against"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("inspect", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
 
@@ -246,6 +254,36 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
                   mix=None if mix is None else path(mix, "mix"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("choose", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
+
+
+def quantize_checkpoint(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str], format: Any = None, *,
+                        mix: str | os.PathLike[str] | Mapping[str, Any] | None = None, layers: str | Sequence[str] | None = None,
+                        keep: str | Sequence[str] | None = None, layout: str | None = None, dtype: str | None = None, round: str | None = None,
+                        overflow: str | None = None, seed: int | None = None, report: str | os.PathLike[str] | None = None,
+                        threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
+    """Writes a checkpoint as a new file with tensors in another format, reads it back, and returns the Report of what was
+    lost.
+
+    checkpoint: as for inspect(). out: the new .safetensors file. One of format, for every tensor of two axes or more
+    that layers (globs) match and keep does not; and mix, a file of choose() or a dict of that kind. layout: code words and
+    scales as "compressed-tensors", "modelopt", "torchao", "mlx", "deepseek" or "gpt-oss" has them; without it values,
+    in dtype ("F32", "BF16") or each tensor's own. round, overflow, seed: as for quantize_file(), but overflow saturates
+    by default. report: a file for the Report. parameters: axes=1. Nothing is left of a file that does not read back as it was meant.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sample(folder + "/weight.npy", shape=[64, 32])
+    ...     report = quantize_checkpoint(folder, folder + "/model.safetensors", "mxfp8e4m3", layout="deepseek")
+    >>> [(row["stored_as"], row["bytes"]) for row in report.rows("tensors")]
+    [('DeepSeek-V3 FP8', 2112)]
+    """
+    target, file = None if report is None else writable(report, "report", False), path(out, "out")
+    if not file.endswith(".safetensors"):
+        raise ValueError(f"out: {file!r}; accepted: the name of a .safetensors file")
+    own = _valued(format=format, layers=layers, keep=keep, layout=layout, dtype=dtype, round=round, overflow=overflow, seed=seed, threads=threads)
+    with contextlib.ExitStack() as stack:
+        chosen = [] if mix is None else [f"--mix={stack.enter_context(file_of(mix, 'mix'))}"]
+        return _reported(["quantize", *own, *_settings(parameters), *chosen, *options(quiet=not progress, out=file), "--json", "--", path(checkpoint, "checkpoint")], target)
 
 
 def _valued(**given: Any) -> Sequence[str]:
@@ -291,7 +329,8 @@ def validate(*reports: Any, schema: bool = False) -> Any:
 
 
 def diff(first: Any, second: Any) -> Text:
-    """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do."""
+    """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do.
+    For two checkpoints see inspect(..., against=...)."""
     with file_of(first, "first") as a, file_of(second, "second") as b:
         return text(["diff", "--", a, b])
 

@@ -97,15 +97,21 @@ def _side(source: Source, file: str, label: str) -> Side:
                 [(str(name), plain(value)) for name, value in r["config"].items()], command(r), program(r))
 
 
+# Kinds of report that commands of their own make, with the parameters that are words of the command line.
+_COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {"checkpoint": ("inspect", ("checkpoint",)), "checkpoint_choice": ("choose", ("checkpoint",)),
+                                                     "checkpoint_quantized": ("quantize", ("checkpoint",)), "checkpoint_difference": ("diff", ("checkpoint", "against"))}
+
+
 def program(report: Mapping[str, Any]) -> str:
     """The command of that kind of report."""
-    return {"checkpoint": "halfulp inspect", "checkpoint_choice": "halfulp choose"}.get(report["experiment"], f"halfulp run {report['experiment']}")
+    return "halfulp " + (_COMMANDS[report["experiment"]][0] if report["experiment"] in _COMMANDS else f"run {report['experiment']}")
 
 
 def command(report: Mapping[str, Any]) -> str:
     """The command that makes the report's results again on any machine: every parameter as it was."""
-    settings = [f"--set {shlex.quote(f'{name}={shell_word(value)}')}" for name, value in report["config"].items() if value != ""]
-    return " \\\n  ".join([program(report), *settings])
+    words = _COMMANDS.get(report["experiment"], ("", ()))[1]
+    settings = [f"--set {shlex.quote(f'{name}={shell_word(value)}')}" for name, value in report["config"].items() if value != "" and name not in words]
+    return " \\\n  ".join([" ".join([program(report), *(shlex.quote(str(report["config"][name])) for name in words)]), *settings])
 
 
 def environment(entries: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,11 +1,14 @@
 // Tensors in files, which are read one at a time into NumPy's memory.
 #include "module.hpp"
 
+#include <halfulp/data/layouts.hpp>
 #include <halfulp/data/tensor_files.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace halfulp::python {
 namespace {
@@ -48,6 +51,34 @@ class CheckpointFiles {
     nb::dict result;
     for (const auto& [key, value] : files_.metadata()) result[text_from_file(key)] = text_from_file(value);
     return result;
+  }
+
+  nb::list encoded() {
+    nb::list result;
+    for (const EncodedTensor& t : found()) {
+      nb::list shape;
+      for (const std::uint64_t size : t.shape) shape.append(size);
+      result.append(
+          nb::make_tuple(text_from_file(t.name), t.layout->name, t.format, nb::tuple(shape), t.bytes, t.layout->citation));
+    }
+    return result;
+  }
+
+  void read_encoded(std::size_t index, const Out& out) {
+    if (index >= found().size()) throw std::out_of_range("index: there is no such weight");
+    const EncodedTensor& t = found()[index];
+    const std::span<float> all = write<float>(out);
+    if (all.size() != t.count) throw std::invalid_argument("out: of another size than the weight");
+    const std::size_t columns = static_cast<std::size_t>(t.shape.back());
+    const std::size_t rows = std::max<std::size_t>(1, (std::size_t{1} << 20) / columns);
+    with_clean_errors([&] {
+      for (std::size_t row = 0, end = all.size() / columns; row < end; row += rows) {
+        const std::size_t some = std::min(rows, end - row);
+        read_rows(files_, t, row, some, all.subspan(row * columns, some * columns));
+        stop_if_asked();
+      }
+      files_.check_unchanged();
+    });
   }
 
   std::string unknown(const std::string& name) const {
@@ -101,7 +132,16 @@ class CheckpointFiles {
     });
   }
 
+  const std::vector<EncodedTensor>& found() {
+    if (!encoded_) {
+      std::vector<EncodedTensor> all = with_clean_errors([&] { return find_encoded(files_); });
+      if (!encoded_) encoded_ = std::move(all);  // another thread may have been faster
+    }
+    return *encoded_;
+  }
+
   TensorFiles files_;
+  std::optional<std::vector<EncodedTensor>> encoded_;  ///< once it was asked for
 };
 
 }  // namespace
@@ -120,6 +160,11 @@ void add_checkpoints(nb::module_& m) {
       .def("tensors", &CheckpointFiles::tensors,
            nb::sig("def tensors(self) -> list[tuple[str, str, Format | None, tuple[int, ...], int, str]]"),
            "Name, dtype as safetensors has it, format of floats, shape, bytes and file of each tensor.")
+      .def("encoded", &CheckpointFiles::encoded,
+           nb::sig("def encoded(self) -> list[tuple[str, str, str, tuple[int, ...], int, str]]"),
+           "Name, layout, block format, shape, bytes and citation of each weight of code words and scales.")
+      .def("read_encoded", &CheckpointFiles::read_encoded, nb::arg("index"), nb::arg("out"),
+           "The values of one of these, in float32.")
       .def("metadata", &CheckpointFiles::metadata, nb::sig("def metadata(self) -> dict[str, str]"),
            "What the headers say besides.")
       .def("unknown", &CheckpointFiles::unknown, nb::arg("name"),

@@ -333,3 +333,36 @@ def test_choose(model, tmp_path):
     for given in ({"bits": True}, {"bits": 5, "keep": True}, {"sqnr": False}):
         with pytest.raises(TypeError, match="accepted: a value"):
             halfulp.choose(model, **given)
+
+
+def test_quantized_and_compared(tmp_path):
+    weight = np.random.default_rng(1).normal(size=(32, 64)).astype(np.float32)
+    os.makedirs(tmp_path / "model")
+    np.save(tmp_path / "model" / "a.weight.npy", weight)
+    np.save(tmp_path / "model" / "norm.npy", np.ones(64, np.float16))
+    new = tmp_path / "new.safetensors"
+    for layout in ("compressed-tensors", "modelopt", "torchao"):
+        report = halfulp.quantize_checkpoint(tmp_path / "model", new, "nvfp4", layout=layout)
+        assert report.status == "pass" and [row["tensor"] for row in report.rows("tensors")] == ["a.weight"]
+        ckpt = halfulp.open_checkpoint(new)
+        (name, info), = ckpt.layouts().items()
+        assert name == "a.weight" and info.format == "nvfp4" and info.shape == (32, 64) and info.bytes == 32 * 32 + 32 * 4 + 4 and layout in info.layout.lower()
+        expected = halfulp.dequantize_blocks(halfulp.quantize_blocks(weight, "nvfp4")) if hasattr(halfulp, "dequantize_blocks") else halfulp.quantize(weight, "nvfp4")
+        np.testing.assert_allclose(ckpt.decoded("a.weight"), expected, rtol=2.0 ** -22)
+        with pytest.raises(KeyError, match="layouts"):
+            ckpt.decoded("norm")
+        compared = halfulp.inspect(new, against=tmp_path / "model")
+        assert {row["tensor"]: row["because"] for row in compared.rows("differences")} == {"a.weight": "nvfp4, stored as nvfp4", "norm": "the same bytes"}
+    mix = {"version": 1, "tensors": {"a.weight": "bf16"}}
+    report = halfulp.quantize_checkpoint(tmp_path / "model", new, mix=mix, dtype="BF16", round="toward-zero")
+    assert report.rows("tensors")[0]["stored_as"] == "BF16"
+    assert (halfulp.open_checkpoint(new).values("a.weight") == halfulp.quantize(weight, "bf16", round="toward-zero")).all()
+    assert halfulp.inspect(new, against=tmp_path / "model").rows("differences")[0]["because"] == "bf16, toward-zero"
+    for arguments, why in ((dict(format="fp17"), "fp17"), ({}, "neither a format"), (dict(format="nvfp4", layout="gguf"), "layout"), (dict(format="bf16", axes=9), "is left to be rounded"),
+                           (dict(mix={"version": 3}), "not a mix")):
+        before = new.read_bytes()
+        with pytest.raises(ValueError, match=why):
+            halfulp.quantize_checkpoint(tmp_path / "model", new, **arguments)
+        assert new.read_bytes() == before
+    with pytest.raises(ValueError, match="safetensors"):
+        halfulp.quantize_checkpoint(tmp_path / "model", tmp_path / "new.bin", "bf16")

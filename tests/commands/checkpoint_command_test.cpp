@@ -1,4 +1,5 @@
-// `halfulp inspect` and `halfulp choose` as a user runs them: reports that validate, and one line for each mistake.
+// `halfulp inspect`, `choose`, `quantize` and `diff` of checkpoints as a user runs them: reports that validate, and one
+// line for each mistake.
 #include "command.hpp"
 #include "temporary_folder.hpp"
 
@@ -8,6 +9,7 @@
 
 #include <halfulp_test_paths.hpp>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -31,6 +33,12 @@ class CheckpointCommand : public ::testing::Test {
   }
   Outcome inspect(const std::vector<std::string>& words) const { return run("inspect", words); }
   Outcome choose(const std::vector<std::string>& words) const { return run("choose", words); }
+  Outcome quantize(const std::vector<std::string>& words) const {
+    std::vector<std::string> all{HALFULP_COMMAND, "quantize", checkpoint.string(),
+                                 "--quiet",       "--report", report.string()};
+    all.insert(all.end(), words.begin(), words.end());
+    return halfulp::tests::run_program(all);
+  }
   Outcome run(const std::string& command, const std::vector<std::string>& words) const {
     std::vector<std::string> all{HALFULP_COMMAND, command, checkpoint.string(), "--quiet", "--out", report.string()};
     all.insert(all.end(), words.begin(), words.end());
@@ -131,6 +139,127 @@ TEST_F(CheckpointCommand, ChoosesAMix) {
   EXPECT_EQ(results()["choice"]["rows"][0][3], "stored");
   ASSERT_EQ(choose({"--formats", "nvfp4", "--bits", "20", "--keep", "*attn*"}).status, 0);
   EXPECT_EQ(results()["choice"]["rows"][0][3], "stored");
+}
+
+TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {
+  const fs::path mix = temporary / "mix.json", out = temporary / "out.safetensors";
+  ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--bytes", "271B", "--mix", mix.string()}).status, 0);
+  const Outcome outcome = quantize({"--mix", mix.string(), "--layout", "modelopt", "--out", out.string()});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  Json row = results()["tensors"]["rows"][0];
+  EXPECT_EQ(row[2], "nvfp4");
+  EXPECT_EQ(row[3], "ModelOpt NVFP4");
+  EXPECT_EQ(row[5], 64 + 8 + 4) << "code words, a scale for 16 values, one for all";
+  EXPECT_EQ(halfulp::tests::run_program({HALFULP_COMMAND, "validate", report.string()}).status, 0);
+  const Outcome against = inspect({"--against", out.string()});
+  EXPECT_EQ(against.status, 1) << "they differ";
+  EXPECT_EQ(results()["differences"]["rows"][0][10], "nvfp4, stored as nvfp4, the other way");
+  const Outcome diff = halfulp::tests::run_program(
+      {HALFULP_COMMAND, "diff", out.string(), checkpoint.string(), "--quiet", "--out", report.string()});
+  EXPECT_EQ(diff.status, 1) << diff.err;
+  EXPECT_EQ(results()["differences"]["rows"][0][10], "nvfp4, stored as nvfp4");
+  EXPECT_EQ(results()["totals"]["rows"][0], Json::parse("[2, 1, 0, 0, 1]"));
+  EXPECT_EQ(halfulp::tests::run_program(
+                {HALFULP_COMMAND, "diff", out.string(), out.string(), "--quiet", "--out", report.string()})
+                .status,
+            0);
+  // As JSON, and values in another dtype.
+  const Outcome json = halfulp::tests::run_program({HALFULP_COMMAND, "quantize", checkpoint.string(), "--format",
+                                                    "e4m3", "--dtype", "F8_E4M3", "--json", "--out", out.string()});
+  ASSERT_EQ(json.status, 0) << json.err;
+  row = Json::parse(json.out)["results"]["tensors"]["rows"][0];
+  EXPECT_EQ(row[3], "F8_E4M3");
+  EXPECT_EQ(row[12], 0);
+}
+
+TEST_F(CheckpointCommand, ErrorsOfOutputs) {
+  // One layer of two outputs: weights 1 and 1 + 2^-8, 3 and -3; inputs 1 and 2.
+  const fs::path inputs = temporary / "inputs.safetensors";
+  const auto write = [](const fs::path& path, const char* name, std::vector<std::uint64_t> shape,
+                        const std::vector<float>& values) {
+    std::vector<StoredTensor> all{
+        {name, &element_type_of(fp32), std::move(shape), values.size(), 0, 4 * values.size(), 0}};
+    const std::string header = safetensors_header(all, {});
+    std::ofstream(path, std::ios::binary)
+        << header << std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
+  };
+  write(checkpoint, "fc.weight", {2, 2}, {1, 1 + 0x1p-8f, 3, -3});
+  write(inputs, "fc", {1, 2}, {1, 2});
+  ASSERT_EQ(inspect({"--formats", "fp32,bf16,e4m3,int4affine/row/fp32", "--activations", inputs.string()}).status, 0);
+  Json rows = results()["outputs"]["rows"];
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0][3], 0.0);
+  EXPECT_EQ(rows[0][5], 0.0);
+  const double right = 3 + 0x1p-7;  // and -3; the tie 1 + 2^-8 is rounded to 1 in bf16
+  EXPECT_DOUBLE_EQ(rows[1][3].get<double>(), 0x1p-7 / std::sqrt(right * right + 9));
+  EXPECT_DOUBLE_EQ(rows[1][5].get<double>(), 0x1p-7 / std::sqrt(right * right + 9));
+  EXPECT_TRUE(rows[3][5].is_null());
+  EXPECT_EQ(rows[3][8], "zero points are not multiplied here");
+  // A unit takes its own formats only.
+  ASSERT_EQ(
+      inspect({"--formats", "fp16,e4m3", "--activations", inputs.string(), "--product", "hopper.mma.fp16.fp32"}).status,
+      0);
+  rows = results()["outputs"]["rows"];
+  EXPECT_EQ(rows[0][5], 0.0);
+  EXPECT_TRUE(rows[1][5].is_null());
+  EXPECT_NE(rows[1][8].get<std::string>().find("operands are e4m3"), std::string::npos);
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& part) {
+    std::vector<std::string> all{"--activations", inputs.string()};
+    all.insert(all.end(), words.begin(), words.end());
+    fs::remove(report);
+    halfulp::tests::expect_error(inspect(all), part);
+    EXPECT_FALSE(fs::exists(report)) << part;
+  };
+  refused({"--against", checkpoint.string()}, "--activations is for what formats would keep");
+  write(inputs, "fd", {1, 2}, {1, 2});
+  refused({}, "--activations: tensor 'fd' of");
+  write(inputs, "fc", {2, 1}, {1, 2});
+  refused({}, "accepted: inputs [..., 2]");
+}
+
+TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
+  const fs::path out = temporary / "out.safetensors", mix = temporary / "mix.json";
+  const auto refused = [&](std::vector<std::string> words, const std::string& part) {
+    words.insert(words.end(), {"--out", out.string()});
+    halfulp::tests::expect_error(quantize(words), part);
+    EXPECT_FALSE(fs::exists(report)) << part;
+    EXPECT_FALSE(fs::exists(out)) << part;
+  };
+  const auto refused_mix = [&](const std::string& text, const std::string& part) {
+    std::ofstream(mix) << text;
+    refused({"--mix", mix.string()}, part);
+  };
+  refused({}, "neither a format nor a mix is given");
+  refused({"--format", "e4m3x"}, "--format: unknown format 'e4m3x'");
+  refused({"--format", "fp16,bf16"}, "--format: 2 formats; accepted: one");
+  refused({"--format", "fp16", "--layers", "q*"}, "--layers: no tensor of");
+  refused({"--format", "fp16", "--keep", "q*"}, "--keep: no tensor of");
+  refused({"--format", "fp16", "--layers", "*norm*"}, "is left to be rounded");
+  refused({"--format", "fp16", "--layout", "torchao"}, "--format: fp16 has no scales");
+  refused({"--format", "nvfp4", "--layout", "gguf"}, "--layout");
+  refused({"--format", "nvfp4", "--layout", "modelopt", "--dtype", "F32"}, "dtype is for values");
+  refused({"--format", "nvfp4", "--dtype", "I8"}, "--dtype");
+  refused({"--format", "nvfp4", "--axis", "0"}, "--axis is for arrays");
+  refused({"--format", "nvfp4/whole"}, "--format: nvfp4/whole refuses blocks");
+  refused({"--format", "int4", "--layout", "deepseek"}, "in no layout of deepseek");
+  refused({"--mix", (temporary / "none.json").string()}, "none.json: no such file");
+  refused_mix("{", "mix.json");
+  refused_mix("{}", "mix.json: not a mix");
+  refused_mix(R"({"version": 2, "tensors": {}})", "not a mix");
+  refused_mix(R"({"version": 1, "tensors": {"layers.0.attn.weight": 4}})", "its format is no text");
+  refused_mix(R"({"version": 1, "tensors": {"layers.0.attn.weight": "fp17"}})", "unknown format 'fp17'");
+  refused_mix(R"({"version": 1, "tensors": {"layers.9.attn.weight": "fp16"}})", "'layers.9.attn.weight' is no tensor");
+  refused({"--mix", mix.string(), "--format", "fp16"}, "both a format and a mix are given");
+  refused({"--mix", mix.string(), "--keep", "*"}, "a mix says itself what is rounded");
+  halfulp::tests::expect_error(quantize({"--format", "fp16"}), "--out: a file is missing");
+  halfulp::tests::expect_error(quantize({"--format", "fp16", "--out", (temporary / "x.bin").string()}),
+                               "accepted: the name of a .safetensors file");
+  const auto size = fs::file_size(checkpoint);
+  halfulp::tests::expect_error(quantize({"--format", "fp16", "--out", checkpoint.string()}), "would be overwritten");
+  EXPECT_EQ(fs::file_size(checkpoint), size);
+  halfulp::tests::expect_error(
+      halfulp::tests::run_program({HALFULP_COMMAND, "quantize", "x.npy", "--format", "fp16", "--mix", mix.string()}),
+      "--mix is for checkpoints");
 }
 
 TEST_F(CheckpointCommand, MistakesOfChoosingAreOneLine) {

@@ -10,15 +10,18 @@
 namespace halfulp::tests {
 
 /// The report of an experiment set so.
-inline Json report_of(std::string_view name, const std::vector<std::string>& settings) {
-  const Experiment& experiment = find_experiment(name);
+inline Json report_of(const Experiment& experiment, const std::vector<std::string>& settings) {
   Config config(experiment.parameters());
   for (const std::string& setting : settings) config.set(setting);
   Trace trace;
-  Report report(std::string(name), "test", config);
+  Report report(std::string(experiment.name), "test", config);
   Run run{report, trace, [](double) {}};
   experiment.run(config, run);
   return report.to_json();
+}
+
+inline Json report_of(std::string_view name, const std::vector<std::string>& settings) {
+  return report_of(find_experiment(name), settings);
 }
 
 /// Its refusal, or "accepted".

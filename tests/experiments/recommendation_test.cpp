@@ -7,6 +7,8 @@
 #include <halfulp/experiments/recommendation/recommendation.hpp>
 #include <halfulp/support/files.hpp>
 
+#include <halfulp_test_paths.hpp>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>

@@ -335,3 +335,39 @@ def test_damaged_headers(tmp_path):
     print(counts, tensors_compared, values)
     assert counts["both accept"] > 1000 and counts["both refuse"] > 1000 and len(counts) == 5, counts
     assert tensors_compared > 1000
+
+
+def test_written_layouts_load_in_torchao(tmp_path):
+    """Code words, scales and values of what `halfulp quantize --layout torchao` writes are those of torchao's own quantization."""
+    pytest.importorskip("torchao", minversion="0.18")
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
+    from torchao.prototype.safetensors.safetensors_support import unflatten_tensor_state_dict
+    from torchao.quantization import Float8Tensor, Int8Tensor, IntxUnpackedToInt8Tensor, MappingType, PerRow
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.randn(128, 256, generator=generator) * torch.exp(2 * torch.randn(128, 1, generator=generator))
+    cases = {"mxfp8e4m3": lambda w: MXTensor.to_mx(w, torch.float8_e4m3fn, 32), "mxfp8e5m2": lambda w: MXTensor.to_mx(w, torch.float8_e5m2, 32),
+             "mxfp4": lambda w: MXTensor.to_mx(w, torch.float4_e2m1fn_x2, 32), "mxfp6e2m3": lambda w: MXTensor.to_mx(w, "fp6_e2m3", 32),
+             "mxfp6e3m2": lambda w: MXTensor.to_mx(w, "fp6_e3m2", 32), "nvfp4": lambda w: NVFP4Tensor.to_nvfp4(w, per_tensor_scale=per_tensor_amax_to_scale(w.abs().max().float())),
+             "e2m1/1x16/e4m3/reciprocal": lambda w: NVFP4Tensor.to_nvfp4(w), "e4m3-row": lambda w: Float8Tensor.from_hp(w, granularity=PerRow()),
+             "int8full/row/fp32/reciprocal": lambda w: Int8Tensor.from_hp(w, granularity=PerRow()),
+             "int4full/1x32/fp32/reciprocal": lambda w: IntxUnpackedToInt8Tensor.from_hp(w, (1, 32), torch.int4, mapping_type=MappingType.SYMMETRIC)}
+    new = tmp_path / "new.safetensors"
+    for name, theirs in cases.items():
+        for dtype in (torch.bfloat16, torch.float32):
+            if dtype == torch.bfloat16 and name.startswith(("int", "e4m3-row")):
+                continue  # torchao computes these in bf16
+            source = {"a.weight": weight.to(dtype), "a.bias": torch.zeros(3)}
+            safetensors.torch.save_file(source, tmp_path / "m.safetensors")
+            halfulp.quantize_checkpoint(tmp_path / "m.safetensors", new, name, layout="torchao")
+            with safetensors.safe_open(new, "pt") as file:
+                loaded, left = unflatten_tensor_state_dict({key: file.get_tensor(key) for key in file.keys()}, file.metadata())
+            ours, expected = loaded["a.weight"], theirs(source["a.weight"])
+            assert not left and type(ours) is type(expected) and (loaded["a.bias"] == 0).all()
+            for part in ("qdata", "scale", "zero_point", "per_tensor_scale"):
+                a, b = getattr(ours, part, None), getattr(expected, part, None)
+                assert (a is None) == (b is None), (name, part)
+                if a is not None:
+                    same(a, b)
+            same(ours.dequantize(), expected.dequantize())
+            assert {row["because"] for row in halfulp.inspect(new, against=tmp_path / "m.safetensors", formats=[name]).rows("differences")} <= {f"{name}, stored as {row}" for row in halfulp.open_checkpoint(new).layouts()["a.weight"][1:2]} | {"the same bytes"}

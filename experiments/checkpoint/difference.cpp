@@ -1,0 +1,317 @@
+// Two checkpoints side by side: which tensors differ, by how much, and which cast made one of the other.
+#include <halfulp/experiments/checkpoint/checkpoint.hpp>
+
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/experiments/checkpoint/rounding.hpp>
+#include <halfulp/experiments/checkpoint/shared.hpp>
+#include <halfulp/experiments/losses.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/report/config.hpp>
+#include <halfulp/support/work.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <stdexcept>
+
+namespace halfulp {
+namespace checkpoint {
+namespace {
+
+std::vector<Parameter> difference_parameters() {
+  return {checkpoint_parameter(),
+          checkpoint_parameter("against"),
+          {"formats", ParameterType::text,
+           "bf16,fp16,e4m3,e5m2,e4m3-tensor,e4m3-row,fp8-128x128,mxfp8e4m3,mxfp4,nvfp4,int8,int4",
+           "casts to these are tried to explain a difference, in every rounding mode (blocks: to nearest even)"},
+          {"tensors", ParameterType::text, "*", "globs of tensors' names, separated by commas: others are left out"}};
+}
+
+/// Whether two values are the same; zeros of both signs are.
+bool is_same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+/// One way in which one tensor can have come from the other.
+struct Cast {
+  const ChosenFormat* format;
+  Rounding rounding;
+  std::string name;
+};
+
+std::vector<Cast> casts_to(const std::vector<ChosenFormat>& formats) {
+  std::vector<Cast> casts;
+  for (const ChosenFormat& f : formats) {
+    if (f.block()) {
+      if (!f.block()->whole) casts.push_back({&f, {}, f.name});
+      continue;
+    }
+    for (const auto& mode : rounding_modes)
+      for (const Overflow overflow : {Overflow::saturate, Overflow::ieee}) {
+        if (mode.value == RoundingMode::stochastic) continue;
+        Cast cast{&f, {}, fmt::format("{}, {}", f.name, mode.name)};
+        cast.rounding.mode = mode.value, cast.rounding.overflow = overflow;
+        casts.push_back(std::move(cast));
+      }
+  }
+  return casts;
+}
+
+/// A tensor in both checkpoints.
+struct Pair {
+  const ModelTensor *ours, *theirs;
+  bool same_bytes = false;
+  std::uint64_t different = 0;  ///< values
+  double ulps = 0;              ///< the most, of `ulps_of`
+  FloatFormat ulps_of;
+  Loss loss;            ///< from theirs to ours
+  std::string because;  ///< the cast that explains it; empty: none is known
+};
+
+/// |a - b| in ulps of a format at b.
+double ulps_between(float a, float b, const FloatFormat& f) {
+  const int exponent = b == 0 ? f.emin() : std::max(std::ilogb(b), f.emin());
+  return std::fabs(static_cast<double>(a) - static_cast<double>(b)) /
+         FloatFormat::power_of_two(std::min(exponent, f.emax()) - f.fraction_bits);
+}
+
+/// The format with the coarser steps; of code words with scales fp32, in which their values are.
+FloatFormat coarser(const ModelTensor& a, const ModelTensor& b) {
+  const FloatFormat fa = a.format() ? *a.format() : fp32, fb = b.format() ? *b.format() : fp32;
+  const FloatFormat f = fa.fraction_bits < fb.fraction_bits ? fa : fb;
+  return f == fp64 ? fp32 : f;
+}
+
+/// Reads a part of the tensor as floats.
+void read_part(const ModelTensor& tensor, const MatrixView& view, const Part& part, std::vector<float>& to) {
+  gather(view, part, to, [&](std::uint64_t at, auto some) { tensor.read(at, some); });
+}
+
+bool have_same_bytes(const TensorFiles& files, const StoredTensor& a, const TensorFiles& against,
+                     const StoredTensor& b) {
+  if (a.type != b.type || a.shape != b.shape) return false;
+  constexpr std::uint64_t piece = std::uint64_t{1} << 22;
+  const auto differ = parallel_map(static_cast<std::size_t>(a.bytes / piece + (a.bytes % piece != 0)),
+                                   [&](std::size_t i) {
+                                     const std::uint64_t at = i * piece, bytes = std::min(piece, a.bytes - at);
+                                     std::vector<std::byte> x(bytes), y(bytes);
+                                     files.read_bytes(a, at, x), against.read_bytes(b, at, y);
+                                     return x == y ? 0 : 1;
+                                   });
+  return std::ranges::find(differ, 1) == differ.end();
+}
+
+void measure(Pair& pair) {
+  pair.ulps_of = coarser(*pair.ours, *pair.theirs);
+  const MatrixView view = view_of(pair.ours->shape);
+  const std::vector<Part> parts = pair.ours->count == 0 ? std::vector<Part>() : parts_of(view, {}, false);
+  struct OfPart {
+    std::uint64_t different = 0;
+    double ulps = 0;
+    Loss loss;
+  };
+  const auto all = parallel_map(parts.size(), [&](std::size_t i) {
+    return tbb::this_task_arena::isolate([&] {
+      OfPart of;
+      std::vector<float> a, b;
+      read_part(*pair.ours, view, parts[i], a), read_part(*pair.theirs, view, parts[i], b);
+      for (std::size_t k = 0; k < a.size(); ++k) {
+        if (is_same(a[k], b[k])) continue;
+        ++of.different;
+        if (std::isfinite(a[k]) && std::isfinite(b[k]))
+          of.ulps = std::max(of.ulps, ulps_between(a[k], b[k], pair.ulps_of));
+      }
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      const ElementRun run = element_run({-infinity, infinity}, 1);
+      add_losses(of.loss, b, a, one_block(a.size()), {&run, 1}, sum_of_squares(b));
+      return of;
+    });
+  });
+  for (const OfPart& of : all)
+    pair.different += of.different, pair.ulps = std::max(pair.ulps, of.ulps), pair.loss.add(of.loss);
+}
+
+/// Whether `to` is `from` after a cast, and after the rounding to its own dtype if `stored`.
+bool explains(const Cast& cast, const ModelTensor& from, const ModelTensor& to, bool first_part_only) {
+  TensorRounding rounding(from, cast.format->format, cast.rounding);
+  if (first_part_only && cast.format->block() && (cast.format->block()->tensor_scale || by_value(cast.format->format)))
+    return true;  // nothing can be said without the largest magnitude of all
+  if (!first_part_only) rounding.prepare();
+  const std::size_t count = first_part_only ? std::min<std::size_t>(1, rounding.parts().size())
+                                            : rounding.parts().size();
+  std::atomic<bool> same = true;
+  (void)parallel_map(count, [&](std::size_t i) {
+    if (!same) return 0;
+    tbb::this_task_arena::isolate([&] {
+      RoundedPart part;
+      rounding.round(rounding.parts()[i], part);
+      if (to.encoded) rounding.read_as(*to.encoded->layout, part);
+      // What a dtype does not hold exactly was rounded to it.
+      if (to.format() && *to.format() != fp64) quantize(*to.format(), {}, part.after, std::span<float>(part.after));
+      std::vector<float> wanted;
+      read_part(to, rounding.view(), rounding.parts()[i], wanted);
+      if (!std::equal(wanted.begin(), wanted.end(), part.after.begin(), is_same)) same = false;
+    });
+    return 0;
+  });
+  return same;
+}
+
+/// The first cast that makes one tensor of the other.
+void explain(Pair& pair, const std::vector<Cast>& casts) {
+  if (pair.different == 0) {
+    pair.because = pair.same_bytes                                      ? "the same bytes"
+                   : pair.ours->stored_as() == pair.theirs->stored_as() ? "the same values"
+                                                                        : "the same values, stored otherwise";
+    return;
+  }
+  for (const bool forward : {true, false}) {
+    const ModelTensor &from = forward ? *pair.theirs : *pair.ours, &to = forward ? *pair.ours : *pair.theirs;
+    for (const Cast& cast : casts) {
+      if (!explains(cast, from, to, true) || !explains(cast, from, to, false)) continue;
+      const bool own = to.format() && std::holds_alternative<FloatFormat>(cast.format->format) &&
+                       std::get<FloatFormat>(cast.format->format) == *to.format();
+      pair.because = cast.name;
+      if (!own) pair.because += fmt::format(", stored as {}", to.stored_as());
+      if (!forward) pair.because += ", the other way";
+      return;
+    }
+  }
+}
+
+std::string described(const ModelTensor& t) { return fmt::format("{} [{}]", t.stored_as(), fmt::join(t.shape, ", ")); }
+
+void compare(const Config& config, Run& run) {
+  const ModelTensors ours(checkpoint_path(config)), theirs(checkpoint_path(config, "against"));
+  const std::vector<ChosenFormat> formats = chosen_formats(config.text("formats"), "formats");
+  const std::vector<Cast> casts = casts_to(formats);
+  const NameGlobs wanted(config, "tensors", ours);
+
+  Table& apart = run.report.table("apart", "Tensors of one checkpoint alone, or that cannot be compared",
+                                  {{"tensor", "", "Name of the tensor."},
+                                   {"checkpoint", "", "How the checkpoint stores it; null: it does not."},
+                                   {"against", "", "How the other one stores it; null: it does not."}});
+  std::map<std::string_view, const ModelTensor*> by_name;
+  for (const ModelTensor& t : theirs.tensors())
+    if (wanted.match(t.name)) by_name[t.name] = &t;
+  std::vector<Pair> pairs;
+  double elements = 0;
+  for (const ModelTensor& t : ours.tensors()) {
+    if (!wanted.match(t.name)) continue;
+    const auto found = by_name.find(t.name);
+    const ModelTensor* const other = found == by_name.end() ? nullptr : found->second;
+    if (other) by_name.erase(found);
+    if (other && other->shape == t.shape)
+      pairs.push_back({&t, other, false, 0, 0, {}, {}, {}}), elements += static_cast<double>(t.count);
+    else apart.row({t.name, described(t), other ? Json(described(*other)) : Json()});
+  }
+  for (const ModelTensor& t : theirs.tensors())
+    if (by_name.contains(t.name)) apart.row({t.name, nullptr, described(t)});
+  std::uint64_t others = 0;
+  for (const StoredTensor* t : ours.others()) {
+    if (!wanted.match(t->name)) continue;
+    const StoredTensor* const other = theirs.files().find(t->name);
+    if (other && have_same_bytes(ours.files(), *t, theirs.files(), *other)) {
+      ++others;
+      continue;
+    }
+    const auto text = [](const StoredTensor& s) {
+      return fmt::format("{} [{}]", s.type->name, fmt::join(s.shape, ", "));
+    };
+    apart.row({t->name, text(*t), other ? Json(text(*other)) : Json()});
+  }
+
+  TimedProgress progress(run);
+  (void)parallel_map(pairs.size(), [&](std::size_t i) {
+    Pair& pair = pairs[i];
+    const StoredTensor *const a = pair.ours->plain, *const b = pair.theirs->plain;
+    pair.same_bytes = a && b && have_same_bytes(ours.files(), *a, theirs.files(), *b);
+    measure(pair);
+    explain(pair, casts);
+    progress.advance(elements > 0 ? static_cast<double>(pair.ours->count) / elements : 0);
+    return 0;
+  });
+  ours.files().check_unchanged(), theirs.files().check_unchanged();
+
+  Table& table = run.report.table(
+      "differences", "Each tensor of both, the most different first",
+      {{"tensor", "", "Name of the tensor."},
+       {"stored_as", "", "How the checkpoint stores it."},
+       {"against", "", "How the other one does."},
+       {"elements", "value", "Its numbers."},
+       {"different", "value", "Those that differ; zeros of both signs, and all NaN, are the same."},
+       {"largest_ulps", "ulp", "The largest difference of finite values, in ulps at the other one's value."},
+       {"ulps_of", "", "The format of these ulps: the coarser of both; null where nothing differs."},
+       {"largest_error", "1", "The largest difference; null where nothing is finite in both."},
+       {"relative_error", "1", "Norm of the differences over that of the other one's values."},
+       {"sqnr", "dB", "The same as signal to noise; null where nothing differs."},
+       {"because", "", "What makes one of the other, every value the same; null: none of the casts that were tried."}});
+  std::vector<const Pair*> order;
+  for (const Pair& p : pairs) order.push_back(&p);
+  const auto error = [](const Pair* p) {
+    const bool lost = p->loss.became_infinite || p->loss.became_nan ||
+                      p->loss.infinite_before != p->loss.infinite_after;
+    return lost || std::isnan(p->loss.relative_error()) ? std::numeric_limits<double>::infinity()
+                                                        : p->loss.relative_error();
+  };
+  std::ranges::stable_sort(order, std::ranges::greater{}, error);
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> causes;
+  std::uint64_t different = 0, unexplained = 0, compared = 0;
+  for (const Pair* p : order) {
+    table.row({p->ours->name, p->ours->stored_as(), p->theirs->stored_as(), p->ours->count, p->different,
+               number(p->ulps), p->different ? Json(format_name(p->ulps_of)) : Json(),
+               p->loss.compared ? number(p->loss.largest_error) : Json(), relative_error(p->loss), sqnr(p->loss),
+               p->because.empty() ? Json() : Json(p->because)});
+    auto& [tensors, values] = causes[p->because];
+    ++tensors, values += p->ours->count;
+    different += p->different > 0, unexplained += p->because.empty(), compared += p->loss.elements;
+  }
+  Table& summary = run.report.table("causes", "What explains the tensors of both",
+                                    {{"because", "", "A cast, or what is the same; null: none of the casts tried."},
+                                     {"tensors", "tensor", "How many."},
+                                     {"elements", "value", "Their numbers."}});
+  for (const auto& [because, sums] : causes)
+    summary.row({because.empty() ? Json() : Json(because), sums.first, sums.second});
+  Table& totals = run.report.table("totals", "Both checkpoints",
+                                   {{"tensors", "tensor", "Of floats, in both."},
+                                    {"different", "tensor", "In which a value differs."},
+                                    {"unexplained", "tensor", "Of these, that no cast explains."},
+                                    {"apart", "tensor", "In one alone, or of other shapes or types."},
+                                    {"others", "tensor", "Of integers and truth values, the same bytes in both."}});
+  totals.row({pairs.size(), different, unexplained, apart.to_json()["rows"].size(), others});
+  run.report.claim({"every-element-compared", "Every element of every tensor that both have was compared.",
+                    "derived: the shapes in the files' headers"},
+                   pairs.empty() ? "no tensor of floats is in both" : "",
+                   [&] { return exactly(static_cast<std::uint64_t>(elements), compared, "oracle"); });
+}
+
+std::string finding_of_difference(const ReportTables& tables) {
+  const auto rows = tables.rows("totals");
+  if (rows.empty()) return {};
+  const TableRow& all = rows.front();
+  if (all.number("different") == 0 && all.number("apart") == 0) return "every value of every tensor is the same";
+  return fmt::format("{} of {} tensors differ, {} of them as no cast explains; {} are in one alone",
+                     all.whole("different"), all.whole("tensors"), all.whole("unexplained"), all.whole("apart"));
+}
+
+}  // namespace
+}  // namespace checkpoint
+
+Experiment checkpoint_difference_experiment() {
+  return {"checkpoint_difference",
+          "Two checkpoints side by side",
+          "Which tensors differ, by how much, and which cast explains it?",
+          checkpoint::difference_parameters,
+          checkpoint::compare,
+          checkpoint::finding_of_difference,
+          {"causes", {"because", "tensors", "elements"}, {}, {}}};
+}
+
+}  // namespace halfulp
