@@ -103,7 +103,7 @@ bool have_same_bytes(const TensorFiles& files, const StoredTensor& a, const Tens
                                      const std::uint64_t at = i * piece, bytes = std::min(piece, a.bytes - at);
                                      std::vector<std::byte> x(bytes), y(bytes);
                                      files.read_bytes(a, at, x), against.read_bytes(b, at, y);
-                                     return x == y ? 0 : 1;
+                                     return std::memcmp(x.data(), y.data(), bytes) == 0 ? 0 : 1;
                                    });
   return std::ranges::find(differ, 1) == differ.end();
 }

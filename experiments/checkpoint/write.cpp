@@ -70,7 +70,6 @@ class TensorWriting {
     digests_.resize(rounding_.parts().size());
   }
 
-  Rewritten& out() { return out_; }
   const ModelTensor& tensor() const { return tensor_; }
   std::vector<StoredTensor>& parts() { return weight_ ? weight_->parts() : value_part_; }
   std::string metadata() const { return weight_ ? weight_->metadata() : std::string(); }
@@ -316,7 +315,8 @@ Copies write_checkpoint(const ModelTensors& model, std::vector<Rewritten>& tenso
       return std::max<std::uint64_t>(1, p.stored.bytes);
     return in_pieces(p.stored.bytes, [&](std::uint64_t at, std::uint64_t bytes) -> std::uint64_t {
       advance(static_cast<double>(bytes));
-      return read(model.files(), *p.copied, at, bytes) == read(back.files(), *again, at, bytes) ? 0 : bytes;
+      const auto was = read(model.files(), *p.copied, at, bytes), is = read(back.files(), *again, at, bytes);
+      return std::memcmp(was.data(), is.data(), bytes) == 0 ? 0 : bytes;
     });
   });
   for (const std::uint64_t n : differing) copies.differing += n;

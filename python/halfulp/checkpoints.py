@@ -56,6 +56,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fsdecode(path) if isinstance(path, os.PathLike) else path
         self._files = _core.CheckpointFiles(file_name(path, "path"))
+        self._encoded: dict[str, EncodedInfo] | None = None  # once it was asked for
         self._entries = {name: _Entry(i, TensorInfo(dtype, shape, bytes, file), format) for i, (name, dtype, format, shape, bytes, file) in enumerate(self._files.tensors())}
 
     @property
@@ -112,15 +113,17 @@ class Checkpoint:
         """The weights that are stored as code words and scales in several tensors, by the weight's own name, which need not
         be a tensor's: "model.layers.0.mlp.up_proj.weight" of ...weight_packed and ...weight_scale. ValueError in one line
         where names are those of a published layout and shapes are not. Sources: each info.citation."""
-        return {name: EncodedInfo(*info) for name, *info in self._files.encoded()}
+        if self._encoded is None:
+            self._encoded = {name: EncodedInfo(layout, format, shape, bytes, citation) for name, layout, format, shape, bytes, citation in self._files.encoded()}
+        return dict(self._encoded)
 
     def decoded(self, name: str) -> Array:
         """The values of a weight of layouts(), in float32: code words times scales. KeyError for another name."""
-        names = [entry[0] for entry in self._files.encoded()]
-        if name not in names:
+        layouts = self.layouts()
+        if name not in layouts:
             raise KeyError(f"{name!r} is not stored as code words and scales; accepted: one of layouts()")
-        result = _empty(name, self.layouts()[name].shape, np.dtype(np.float32))
-        self._files.read_encoded(names.index(name), result.reshape(-1))
+        result = _empty(name, layouts[name].shape, np.dtype(np.float32))
+        self._files.read_encoded([*layouts].index(name), result.reshape(-1))
         return result
 
     def tensor(self, name: str) -> Any:

@@ -356,9 +356,9 @@ def test_quantized_and_compared(tmp_path):
     mix = {"version": 1, "tensors": {"a.weight": "bf16"}}
     report = halfulp.quantize_checkpoint(tmp_path / "model", new, mix=mix, dtype="BF16", round="toward-zero")
     assert report.rows("tensors")[0]["stored_as"] == "BF16"
-    assert (halfulp.open_checkpoint(new).values("a.weight") == halfulp.quantize(weight, "bf16", round="toward-zero")).all()
+    assert (halfulp.open_checkpoint(new).values("a.weight") == halfulp.quantize(weight, "bf16", rounding="toward-zero")).all()
     assert halfulp.inspect(new, against=tmp_path / "model").rows("differences")[0]["because"] == "bf16, toward-zero"
-    for arguments, why in ((dict(format="fp17"), "fp17"), ({}, "neither a format"), (dict(format="nvfp4", layout="gguf"), "layout"), (dict(format="bf16", axes=9), "is left to be rounded"),
+    for arguments, why in ((dict(format="fp17"), "fp17"), ({}, "neither a format"), (dict(format="nvfp4", layout="gguf"), "layout"), (dict(format="bf16", axes=8), "is left to be rounded"),
                            (dict(mix={"version": 3}), "not a mix")):
         before = new.read_bytes()
         with pytest.raises(ValueError, match=why):
