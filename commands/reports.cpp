@@ -154,9 +154,12 @@ void add_diff_command(CLI::App& app, int& status, std::string line) {
   const auto options = std::make_shared<Options>();
   CheckpointArguments& checkpoints = options->checkpoints;
   checkpoints.command = std::move(line);
-  command->add_option("FIRST", options->first, "a report; or a checkpoint: .safetensors, an index of shards, a folder")
+  command
+      ->add_option("FIRST", options->first, "a report; or a new checkpoint: .safetensors, an index of shards, a folder")
       ->required();
-  command->add_option("SECOND", options->second, "a report of the same experiment; or the other checkpoint")
+  command
+      ->add_option("SECOND", options->second,
+                   "a report of the same experiment; or the checkpoint that the new one was made of")
       ->required();
   add_setting_option(*command, checkpoints, "of checkpoints: a parameter of the report; may be repeated");
   const std::vector<CLI::Option*> of_checkpoints{

@@ -21,6 +21,9 @@ namespace {
 constexpr std::array<std::string_view, 6> writers{"compressed-tensors", "modelopt", "torchao", "mlx",
                                                   "deepseek",           "gpt-oss"};
 
+/// Why a layout is out of the question.
+constexpr const char *unwritten = "no writing", *other_elements = "other elements";
+
 /// Whether a layout's name has a writer's, in any case.
 bool is_of(const StorageLayout& layout, std::string_view writer) {
   const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
@@ -80,16 +83,18 @@ EncodedWeight::EncodedWeight(std::string_view writer, const std::string& name, c
     : name_(name), shape_(shape), format_(format), original_(original) {
   if (std::ranges::find(writers, writer) == writers.end())
     throw std::invalid_argument(unknown_name("layout", std::string(writer), {writers.begin(), writers.end()}));
-  std::string reasons;
+  std::string reasons, has;
   for (const StorageLayout& layout : layouts()) {
     if (!is_of(layout, writer)) continue;
     const std::string why = misfit(writer, layout);
     if (why.empty()) return;
-    if (why != "other elements") reasons += fmt::format("; {} wants {}", layout.name, why);
+    if (why == unwritten) continue;
+    has += fmt::format("{}{}", has.empty() ? "" : ", ", layout.name);
+    if (why != other_elements) reasons += fmt::format("{}{} wants {}", reasons.empty() ? "" : "; ", layout.name, why);
   }
-  throw std::invalid_argument(fmt::format("tensor {} [{}] as {}: in no layout of {} that is written here{}",
-                                          shown_name(name), fmt::join(shape, ", "), format_name(format), writer,
-                                          reasons.empty() ? ", whose elements are others" : reasons));
+  throw std::invalid_argument(fmt::format(
+      "tensor {} [{}] as {}: {}", shown_name(name), fmt::join(shape, ", "), format_name(format),
+      reasons.empty() ? fmt::format("{} has no layout of such elements; it has {}", writer, has) : reasons));
 }
 
 /// Why the weight cannot be in a layout; empty, and everything set, if it can.
@@ -98,9 +103,9 @@ std::string EncodedWeight::misfit(std::string_view writer, const StorageLayout& 
   const Packing packing = layout.codes.packing;
   const bool affine = format_.element.is_affine(), words = packing == Packing::words;
   if (packing == Packing::opaque || packing == Packing::affine || packing == Packing::rows ||
-      layout.zeros == ZeroUse::add || !holds(layout.codes, format_.element) ||
-      (affine && layout.zeros != ZeroUse::subtract))
-    return "other elements";
+      layout.zeros == ZeroUse::add)
+    return unwritten;
+  if (!holds(layout.codes, format_.element) || (affine && layout.zeros != ZeroUse::subtract)) return other_elements;
   scale_type_ = scale_type(layout, format_.scale);
   if (!scale_type_)
     return fmt::format("scales of {}{}", scales.types,
@@ -128,7 +133,8 @@ std::string EncodedWeight::misfit(std::string_view writer, const StorageLayout& 
   if (matrices_ == 0 || rows_ == 0 || columns_ == 0) return "at least one value";
   block_rows_ = down ? std::min<std::uint64_t>(down, rows_) : rows_;
   block_columns_ = across ? std::min<std::uint64_t>(across, columns_) : columns_;
-  if (down == 1 && columns_ % block_columns_ != 0)
+  // Readers of layouts with blocks of one size take rows that are too short for one as damaged.
+  if (down == 1 && columns_ % (scales.block_columns ? scales.block_columns : block_columns_) != 0)
     return fmt::format("whole blocks, and {} columns have a shorter one", columns_);
   grid_rows_ = ceil_div(rows_, block_rows_), grid_columns_ = ceil_div(columns_, block_columns_);
   if (!set_names(layout, name_))
@@ -199,7 +205,10 @@ void EncodedWeight::add(std::string_view suffix, const ElementType& type, std::v
 
 std::vector<std::uint64_t> EncodedWeight::scales_shape() const {
   const ScaleShape shape = layout_->scales.shape;
-  const bool tensor = format_.rows == 0 && format_.columns == 0, row = format_.rows == 1 && format_.columns == 0;
+  // Where there is one scale, readers of vectors want no axis.
+  const bool tensor = (format_.rows == 0 && format_.columns == 0) ||
+                      (layout_->scales.shape == ScaleShape::vector && matrices_ * grid_rows_ * grid_columns_ == 1);
+  const bool row = format_.rows == 1 && format_.columns == 0;
   std::vector<std::uint64_t> out(shape_.begin(), shape_.end() - 2);
   const auto with = [&](std::initializer_list<std::uint64_t> last) { return out.insert(out.end(), last), out; };
   if (tensor && shape == ScaleShape::matrix) return {1};

@@ -178,8 +178,9 @@ void write_files(const std::vector<FileText>& files) {
 LargeFile::LargeFile(const std::string& path, std::uint64_t bytes) : path_(path), target_(written_path(path)) {
   if (is_folder(target_)) cannot_write(path, "it is a directory");
   if (is_device(target_)) cannot_write(path, "it is no regular file");
-  temporary_ = target_.parent_path() /
-               fmt::format(".{}.{}{}", target_.stem().string(), ::getpid(), target_.extension().string());
+  constexpr std::size_t longest_stem = 200;  // a name has at most 255 bytes
+  temporary_ = target_.parent_path() / fmt::format(".{}.{}{}", target_.stem().string().substr(0, longest_stem),
+                                                   ::getpid(), target_.extension().string());
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) cannot_write(path_, std::strerror(errno));
   // Some file systems cannot take room in advance: there, writing fails when the room ends.
@@ -334,7 +335,10 @@ void check_kept_file(const std::string& option, const std::string& path) {
 
 bool same_file(const std::string& a, const std::string& b) {
   const auto file = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(written_path(path)));
+    std::error_code error;  // a name may be too long
+    const auto where = std::filesystem::absolute(written_path(path), error);
+    const auto canonical = std::filesystem::weakly_canonical(where, error);
+    return error ? where.lexically_normal() : canonical;
   };
   return file(a) == file(b);
 }

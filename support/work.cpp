@@ -26,6 +26,9 @@ void note_interrupts() {
   action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup{};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // under nohup a program goes on
 }
 
 NotedInterrupts::NotedInterrupts(bool handles) : handles_(handles) {

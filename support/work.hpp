@@ -1,4 +1,4 @@
-// Long work: it runs on all threads, and Ctrl-C or SIGTERM ends it at the next safe place.
+// Long work: it runs on all threads, and Ctrl-C, SIGTERM or a closed terminal ends it at the next safe place.
 #pragma once
 
 #include <signal.h>
@@ -24,7 +24,8 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes i
 [[noreturn]] void throw_interrupted();
 }  // namespace detail
 
-/// From now on the first SIGINT or SIGTERM is only noted. A second one ends the program as usual.
+/// From now on the first SIGINT, SIGTERM or SIGHUP (unless nohup ignores it) is only noted. A second one ends the
+/// program as usual.
 void note_interrupts();
 
 /// For a program that outlives its commands. While an object lives, every SIGINT is only noted and note_interrupts()

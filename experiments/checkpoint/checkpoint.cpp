@@ -296,6 +296,7 @@ class Inspection {
 };
 
 void inspect(const Config& config, Run& run) {
+  check_outputs(config);
   Entries entries(config, run);
   entries.look(config.real("outliers"));
   Inspection(run, entries).report();

@@ -138,30 +138,51 @@ void measure(Pair& pair) {
     pair.different += of.different, pair.ulps = std::max(pair.ulps, of.ulps), pair.loss.add(of.loss);
 }
 
-/// Whether `to` is `from` after a cast, and after the rounding to its own dtype if `stored`.
-bool explains(const Cast& cast, const ModelTensor& from, const ModelTensor& to, bool first_part_only) {
+/// Rows at the beginning of a part that show most casts to be wrong.
+Part beginning(Part part, const BlockFormat* block) {
+  constexpr std::uint64_t few = 4096;
+  const std::uint64_t unit = block ? block->rows : 1;
+  if (unit) part.rows = std::min(part.rows, std::max<std::uint64_t>(1, few / part.columns / unit) * unit);
+  return part;
+}
+
+/// Whether `to` is `from` after a cast and the rounding to its own dtype: all of it, or as far as its beginning shows.
+bool explains(const Cast& cast, const ModelTensor& from, const ModelTensor& to, bool beginning_only) {
   TensorRounding rounding(from, cast.format->format, cast.rounding);
-  if (first_part_only && cast.format->block() && (cast.format->block()->tensor_scale || by_value(cast.format->format)))
-    return true;  // nothing can be said without the largest magnitude of all
-  if (!first_part_only) rounding.prepare();
-  const std::size_t count = first_part_only ? std::min<std::size_t>(1, rounding.parts().size())
-                                            : rounding.parts().size();
+  const BlockFormat* const block = cast.format->block();
+  std::vector<Part> parts = rounding.parts();
+  if (beginning_only) {
+    if (block && (block->tensor_scale || by_value(cast.format->format)))
+      return true;  // nothing can be said without the largest magnitude of all
+    parts = {beginning(parts.front(), block)};
+  } else {
+    rounding.prepare();
+  }
   std::atomic<bool> same = true;
-  (void)parallel_map(count, [&](std::size_t i) {
+  (void)parallel_map(parts.size(), [&](std::size_t i) {
     if (!same) return 0;
     tbb::this_task_arena::isolate([&] {
       RoundedPart part;
-      rounding.round(rounding.parts()[i], part);
+      rounding.round(parts[i], part);
       if (to.encoded) rounding.read_as(*to.encoded->layout, part);
       // What a dtype does not hold exactly was rounded to it.
       if (to.format() && *to.format() != fp64) quantize(*to.format(), {}, part.after, std::span<float>(part.after));
       std::vector<float> wanted;
-      read_part(to, rounding.view(), rounding.parts()[i], wanted);
+      read_part(to, rounding.view(), parts[i], wanted);
       if (!std::equal(wanted.begin(), wanted.end(), part.after.begin(), is_same)) same = false;
     });
     return 0;
   });
   return same;
+}
+
+/// Casts to the format in which a tensor is stored, which are the likeliest.
+std::optional<ChosenFormat> own_format(const ModelTensor& t) {
+  if (const FloatFormat* const f = t.format())
+    return *f == fp64 ? std::nullopt : std::optional(ChosenFormat{format_name(*f), *f});
+  try {
+    return ChosenFormat{t.encoded->format, parse_block_format(t.encoded->format)};
+  } catch (const std::invalid_argument&) { return {}; }  // a layout with offsets
 }
 
 /// The first cast that makes one tensor of the other.
@@ -174,13 +195,16 @@ void explain(Pair& pair, const std::vector<Cast>& casts) {
   }
   for (const bool forward : {true, false}) {
     const ModelTensor &from = forward ? *pair.theirs : *pair.ours, &to = forward ? *pair.ours : *pair.theirs;
-    for (const Cast& cast : casts) {
-      if (!explains(cast, from, to, true) || !explains(cast, from, to, false)) continue;
-      const bool own = to.format() && std::holds_alternative<FloatFormat>(cast.format->format) &&
-                       std::get<FloatFormat>(cast.format->format) == *to.format();
-      pair.because = cast.name;
-      if (!own) pair.because += fmt::format(", stored as {}", to.stored_as());
-      if (!forward) pair.because += ", the other way";
+    const std::optional<ChosenFormat> own = own_format(to);
+    std::vector<Cast> all = own ? casts_to({*own}) : std::vector<Cast>();
+    for (Cast& cast : all) cast.format = &*own;
+    const std::size_t of_own = all.size();
+    all.insert(all.end(), casts.begin(), casts.end());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!explains(all[i], from, to, true) || !explains(all[i], from, to, false)) continue;
+      pair.because = all[i].name;
+      if (i >= of_own) pair.because += fmt::format(", stored as {}", to.stored_as());
+      if (!forward) pair.because = fmt::format("the other one is this in {}", pair.because);
       return;
     }
   }

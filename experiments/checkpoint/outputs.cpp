@@ -177,6 +177,17 @@ std::vector<OutputRow> look_at(const Layer& layer, const std::vector<ChosenForma
 
 }  // namespace
 
+void check_outputs(const Config& config) {
+  const training::Storage floats;  // any model takes these, but units that take others
+  const std::string text = config.text("product");
+  if (text.find('.') == std::string::npos) (void)training::operand_model(text, floats, floats, "product");
+  else try {
+      (void)parse_product_model(text);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("product: {}", error.what()));
+    }
+}
+
 std::vector<Parameter> output_parameters() {
   return {{"activations", ParameterType::path, "",
            "inputs of layers as the user saved them, [..., inputs], by the name of the module or its weight: what "

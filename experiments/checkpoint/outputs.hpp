@@ -12,8 +12,11 @@ namespace halfulp::checkpoint {
 /// The parameters activations and product.
 std::vector<Parameter> output_parameters();
 
+/// Throws std::invalid_argument in one line for what parse_product_model refuses.
+void check_outputs(const Config& config);
+
 /// The table `outputs` and its claim, if activations are given. Throws std::invalid_argument in one line for inputs
-/// that belong to no tensor of the entries, or do not fit it, and for what parse_product_model refuses.
+/// that belong to no tensor of the entries, or do not fit it.
 void report_outputs(const Config& config, Run& run, const Entries& entries);
 
 }  // namespace halfulp::checkpoint

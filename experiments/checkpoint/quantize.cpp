@@ -4,6 +4,7 @@
 #include <halfulp/data/layout_writing.hpp>
 #include <halfulp/experiments/checkpoint/shared.hpp>
 #include <halfulp/experiments/checkpoint/write.hpp>
+#include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
@@ -102,13 +103,15 @@ std::vector<Rewritten> chosen_tensors(const Config& config, const ModelTensors& 
         chosen.push_back({&t, f});
     if (chosen.empty())
       throw std::invalid_argument(
-          fmt::format("tensors: no tensor of {} is left to be rounded; accepted: globs that "
-                      "match one of {} axes or more",
+          fmt::format("tensors: no tensor of floats of {} is left to be rounded; accepted: globs "
+                      "that match one of {} axes or more, and some elements",
                       model.files().path(), config.integer("axes")));
     return chosen;
   }
-  if (config.text("tensors") != "*" || !config.text("keep").empty() || config.integer("axes") != 2)
-    throw std::invalid_argument("tensors, keep and axes go with a format: a mix says itself what is rounded");
+  for (const char* name : {"tensors", "keep", "axes"})
+    if (name == std::string("axes") ? config.integer(name) != 2
+                                    : config.text(name) != (name == std::string("keep") ? "" : "*"))
+      throw std::invalid_argument(fmt::format("{}: goes with a format; a mix says itself what is rounded", name));
   std::map<std::string, std::string> mix = read_mix(mix_path);
   for (const ModelTensor& t : model.tensors())
     if (const auto found = mix.find(t.name); found != mix.end()) {
@@ -173,7 +176,8 @@ void report_formats(Run& run, const std::vector<Rewritten>& tensors, const Copie
        {"bytes_before", "byte", "Of them in the checkpoint."},
        {"bytes", "byte", "Of them in the new file."},
        {"bits", "bit", "Of an element in the new file; null of copied tensors."},
-       {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."}});
+       {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."},
+       {"not_finite", "value", "Finite elements that became infinite or NaN; the ratio leaves them out."}});
   std::vector<std::pair<std::string, Sum>> sums;
   Sum all{copies.tensors, 0, copies.bytes, copies.bytes, {}};
   for (const Rewritten& t : tensors) {
@@ -187,7 +191,7 @@ void report_formats(Run& run, const std::vector<Rewritten>& tensors, const Copie
     table.row({name, s.tensors, s.before, s.bytes,
                s.elements && name != "all" ? number(8 * static_cast<double>(s.bytes) / static_cast<double>(s.elements))
                                            : Json(),
-               s.elements ? sqnr(s.loss) : Json()});
+               s.elements ? sqnr(s.loss) : Json(), s.loss.became_infinite + s.loss.became_nan});
   };
   for (const auto& [name, sum] : sums) row(name, sum);
   row("copied", {copies.tensors, 0, copies.bytes, copies.bytes, {}});
@@ -199,6 +203,12 @@ void quantize_checkpoint(const Config& config, Run& run) {
   const ModelTensors model(checkpoint_path(config));
   std::deque<ChosenFormat> formats;
   std::vector<Rewritten> tensors = chosen_tensors(config, model, formats);
+  for (const ChosenFormat& f : formats)
+    if (const auto* const plain = std::get_if<FloatFormat>(&f.format);
+        plain &&
+        (plain->fraction_bits > fp32.fraction_bits || plain->emax() > fp32.emax() || plain->emin() < fp32.emin()))
+      throw std::invalid_argument(fmt::format(
+          "format: {} is wider than fp32, and tensors are rounded as floats; accepted: what fp32 holds", f.name));
   if (to.writer.empty())
     for (const ChosenFormat& f : formats)
       if (const BlockFormat* const block = f.block(); block && block->whole)
@@ -208,6 +218,11 @@ void quantize_checkpoint(const Config& config, Run& run) {
   const Copies copies = write_checkpoint(model, tensors, to, [&](double share) { progress.advance(share); });
 
   report_formats(run, tensors, copies);
+  Table& file = run.report.table(
+      "file", "The new file",
+      {{"bytes", "byte", "Of all of it, the header included."},
+       {"written", "", "1, or 0: not everything read back as it was meant, so there is no file."}});
+  file.row({copies.file, copies.placed ? 1 : 0});
   report_tensors(run, tensors);
   std::vector<const StorageLayout*> layouts;
   for (const Rewritten& t : tensors)
@@ -229,10 +244,16 @@ std::string finding_of_quantized(const ReportTables& tables) {
   const auto rows = tables.rows("formats");
   if (rows.empty()) return {};
   const TableRow& all = rows.back();
-  const double part = all.number("bytes") / std::max(1.0, all.number("bytes_before"));
+  const auto totals = tables.rows("file");
+  if (!totals.empty() && totals[0].number("written") == 0)
+    return "nothing was written: not everything read back as it was meant";
+  const double percent = 100 * all.number("bytes") / std::max(1.0, all.number("bytes_before"));
+  if (all.number("not_finite") > 0)
+    return fmt::format("{:.3g} % of the bytes; {} finite values became infinite or NaN", percent,
+                       all.whole("not_finite"));
   return all["sqnr"].is_null()
-             ? fmt::format("{:.3g} of the bytes, and every value is kept", part)
-             : fmt::format("{:.3g} of the bytes; rounded tensors keep {:.1f} dB", part, all.number("sqnr"));
+             ? fmt::format("{:.3g} % of the bytes, and every value is kept", percent)
+             : fmt::format("{:.3g} % of the bytes; rounded tensors keep {:.1f} dB", percent, all.number("sqnr"));
 }
 
 }  // namespace

@@ -156,8 +156,15 @@ class Checkpoint:
             raise TypeError(f"name: {type(name).__name__}; accepted: text")
         entry = self._entries.get(name)
         if entry is None:
-            raise KeyError(self._files.unknown(name.encode(errors="replace").decode()))
+            known = self._files.unknown(name.encode(errors="replace").decode())
+            raise KeyError(f"{name!r} is stored as code words and scales; accepted: decoded({name!r})" if self._is_encoded(name) else known)
         return entry
+
+    def _is_encoded(self, name: str) -> bool:
+        try:
+            return name in self.layouts()
+        except ValueError:  # some other weight is in no layout of its name
+            return False
 
     def __repr__(self) -> str:
         total = sum(entry.info.bytes for entry in self._entries.values())

@@ -257,7 +257,7 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
 
 
 def quantize_checkpoint(checkpoint: str | os.PathLike[str], out: str | os.PathLike[str], format: Any = None, *,
-                        mix: str | os.PathLike[str] | Mapping[str, Any] | None = None, layers: str | Sequence[str] | None = None,
+                        mix: str | os.PathLike[str] | Mapping[str, Any] | Report | None = None, layers: str | Sequence[str] | None = None,
                         keep: str | Sequence[str] | None = None, layout: str | None = None, dtype: str | None = None, round: str | None = None,
                         overflow: str | None = None, seed: int | None = None, report: str | os.PathLike[str] | None = None,
                         threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
@@ -265,7 +265,7 @@ def quantize_checkpoint(checkpoint: str | os.PathLike[str], out: str | os.PathLi
     lost.
 
     checkpoint: as for inspect(). out: the new .safetensors file. One of format, for every tensor of two axes or more
-    that layers (globs) match and keep does not; and mix, a file of choose() or a dict of that kind. layout: code words and
+    that layers (globs) match and keep does not; and mix, the Report of choose(), its file or a dict of that kind. layout: code words and
     scales as "compressed-tensors", "modelopt", "torchao", "mlx", "deepseek" or "gpt-oss" has them; without it values,
     in dtype ("F32", "BF16") or each tensor's own. round, overflow, seed: as for quantize_file(), but overflow saturates
     by default. report: a file for the Report. parameters: axes=1. Nothing is left of a file that does not read back as it was meant.
@@ -281,6 +281,8 @@ def quantize_checkpoint(checkpoint: str | os.PathLike[str], out: str | os.PathLi
     if not file.endswith(".safetensors"):
         raise ValueError(f"out: {file!r}; accepted: the name of a .safetensors file")
     own = _valued(format=format, layers=layers, keep=keep, layout=layout, dtype=dtype, round=round, overflow=overflow, seed=seed, threads=threads)
+    if isinstance(mix, Report) and "mix" in mix.names:
+        mix = json.loads(mix.rows("mix")[0]["mix"])
     with contextlib.ExitStack() as stack:
         chosen = [] if mix is None else [f"--mix={stack.enter_context(file_of(mix, 'mix'))}"]
         return _reported(["quantize", *own, *_settings(parameters), *chosen, *options(quiet=not progress, out=file), "--json", "--", path(checkpoint, "checkpoint")], target)
@@ -330,7 +332,10 @@ def validate(*reports: Any, schema: bool = False) -> Any:
 
 def diff(first: Any, second: Any) -> Text:
     """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do.
-    For two checkpoints see inspect(..., against=...)."""
+    Two checkpoints: inspect(first, against=second)."""
+    for report in (first, second):
+        if isinstance(report, (str, os.PathLike)) and (os.path.isdir(report) or os.fspath(report).endswith((".safetensors", ".safetensors.index.json", ".npy"))):
+            raise ValueError(f"{os.fspath(report)!r} is a checkpoint; accepted: reports, and halfulp.inspect(first, against=second) of checkpoints")
     with file_of(first, "first") as a, file_of(second, "second") as b:
         return text(["diff", "--", a, b])
 

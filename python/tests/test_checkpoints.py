@@ -351,11 +351,19 @@ def test_quantized_and_compared(tmp_path):
         np.testing.assert_allclose(ckpt.decoded("a.weight"), expected, rtol=2.0 ** -22)
         with pytest.raises(KeyError, match="layouts"):
             ckpt.decoded("norm")
+        if layout != "modelopt":
+            with pytest.raises(KeyError, match="decoded"):
+                ckpt.values("a.weight")
+        with pytest.raises(ValueError, match="against"):
+            halfulp.diff(new, tmp_path / "model")
         compared = halfulp.inspect(new, against=tmp_path / "model")
-        assert {row["tensor"]: row["because"] for row in compared.rows("differences")} == {"a.weight": "nvfp4, stored as nvfp4", "norm": "the same bytes"}
+        assert {row["tensor"]: row["because"] for row in compared.rows("differences")} == {"a.weight": "nvfp4", "norm": "the same bytes"}
     mix = {"version": 1, "tensors": {"a.weight": "bf16"}}
     report = halfulp.quantize_checkpoint(tmp_path / "model", new, mix=mix, dtype="BF16", round="toward-zero")
     assert report.rows("tensors")[0]["stored_as"] == "BF16"
+    chosen = halfulp.choose(tmp_path / "model", bits=9, formats="e4m3-row")
+    assert halfulp.quantize_checkpoint(tmp_path / "model", new, mix=chosen).rows("tensors")[0]["format"] == "e4m3-row"
+    report = halfulp.quantize_checkpoint(tmp_path / "model", new, mix=mix, dtype="BF16", round="toward-zero")
     assert (halfulp.open_checkpoint(new).values("a.weight") == halfulp.quantize(weight, "bf16", rounding="toward-zero")).all()
     assert halfulp.inspect(new, against=tmp_path / "model").rows("differences")[0]["because"] == "bf16, toward-zero"
     for arguments, why in ((dict(format="fp17"), "fp17"), ({}, "neither a format"), (dict(format="nvfp4", layout="gguf"), "layout"), (dict(format="bf16", axes=8), "is left to be rounded"),

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 namespace checkpoint_command_test {
 
@@ -153,11 +154,11 @@ TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {
   EXPECT_EQ(halfulp::tests::run_program({HALFULP_COMMAND, "validate", report.string()}).status, 0);
   const Outcome against = inspect({"--against", out.string()});
   EXPECT_EQ(against.status, 1) << "they differ";
-  EXPECT_EQ(results()["differences"]["rows"][0][10], "nvfp4, stored as nvfp4, the other way");
+  EXPECT_EQ(results()["differences"]["rows"][0][10], "the other one is this in nvfp4");
   const Outcome diff = halfulp::tests::run_program(
       {HALFULP_COMMAND, "diff", out.string(), checkpoint.string(), "--quiet", "--out", report.string()});
   EXPECT_EQ(diff.status, 1) << diff.err;
-  EXPECT_EQ(results()["differences"]["rows"][0][10], "nvfp4, stored as nvfp4");
+  EXPECT_EQ(results()["differences"]["rows"][0][10], "nvfp4");
   EXPECT_EQ(results()["totals"]["rows"][0], Json::parse("[2, 1, 0, 0, 1]"));
   EXPECT_EQ(halfulp::tests::run_program(
                 {HALFULP_COMMAND, "diff", out.string(), out.string(), "--quiet", "--out", report.string()})
@@ -170,6 +171,18 @@ TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {
   row = Json::parse(json.out)["results"]["tensors"]["rows"][0];
   EXPECT_EQ(row[3], "F8_E4M3");
   EXPECT_EQ(row[12], 0);
+}
+
+TEST_F(CheckpointCommand, WhatBecomesInfiniteIsSaid) {
+  // The scale of the largest float, a 127th of it, is rounded up; 127 times that is beyond.
+  const std::vector<float> values(64, std::numeric_limits<float>::max());
+  std::vector<StoredTensor> all{{"a.weight", &element_type_of(fp32), {1, 64}, 64, 0, 256, 0}};
+  const std::string header = safetensors_header(all, {});
+  std::ofstream(checkpoint, std::ios::binary)
+      << header << std::string(reinterpret_cast<const char*>(values.data()), 256);
+  const fs::path out = temporary / "out.safetensors";
+  ASSERT_EQ(quantize({"--format", "int8", "--out", out.string()}).status, 0);
+  EXPECT_EQ(read_json(report)["finding"], "100 % of the bytes; 64 finite values became infinite or NaN");
 }
 
 TEST_F(CheckpointCommand, ErrorsOfOutputs) {
@@ -210,6 +223,8 @@ TEST_F(CheckpointCommand, ErrorsOfOutputs) {
     halfulp::tests::expect_error(inspect(all), part);
     EXPECT_FALSE(fs::exists(report)) << part;
   };
+  refused({"--product", "nosuch"}, "--product: ");
+  refused({"--product", "hopper.mma.fp61.fp32"}, "--product: ");
   refused({"--against", checkpoint.string()}, "--activations is for what formats would keep");
   write(inputs, "fd", {1, 2}, {1, 2});
   refused({}, "--activations: tensor 'fd' of");
@@ -232,6 +247,8 @@ TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
   refused({}, "neither a format nor a mix is given");
   refused({"--format", "e4m3x"}, "--format: unknown format 'e4m3x'");
   refused({"--format", "fp16,bf16"}, "--format: 2 formats; accepted: one");
+  refused({"--format", "fp64"}, "--format: fp64 is wider than fp32");
+  refused({"--mix", std::string(300, 'n')}, "nnn");
   refused({"--format", "fp16", "--layers", "q*"}, "--layers: no tensor of");
   refused({"--format", "fp16", "--keep", "q*"}, "--keep: no tensor of");
   refused({"--format", "fp16", "--layers", "*norm*"}, "is left to be rounded");
@@ -241,7 +258,8 @@ TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
   refused({"--format", "nvfp4", "--dtype", "I8"}, "--dtype");
   refused({"--format", "nvfp4", "--axis", "0"}, "--axis is for arrays");
   refused({"--format", "nvfp4/whole"}, "--format: nvfp4/whole refuses blocks");
-  refused({"--format", "int4", "--layout", "deepseek"}, "in no layout of deepseek");
+  refused({"--format", "int4", "--layout", "deepseek"},
+          "deepseek has no layout of such elements; it has DeepSeek-V3 FP8");
   refused({"--mix", (temporary / "none.json").string()}, "none.json: no such file");
   refused_mix("{", "mix.json");
   refused_mix("{}", "mix.json: not a mix");
@@ -250,7 +268,7 @@ TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
   refused_mix(R"({"version": 1, "tensors": {"layers.0.attn.weight": "fp17"}})", "unknown format 'fp17'");
   refused_mix(R"({"version": 1, "tensors": {"layers.9.attn.weight": "fp16"}})", "'layers.9.attn.weight' is no tensor");
   refused({"--mix", mix.string(), "--format", "fp16"}, "both a format and a mix are given");
-  refused({"--mix", mix.string(), "--keep", "*"}, "a mix says itself what is rounded");
+  refused({"--mix", mix.string(), "--keep", "*"}, "--keep: goes with a format");
   halfulp::tests::expect_error(quantize({"--format", "fp16"}), "--out: a file is missing");
   halfulp::tests::expect_error(quantize({"--format", "fp16", "--out", (temporary / "x.bin").string()}),
                                "accepted: the name of a .safetensors file");

@@ -107,6 +107,12 @@ TEST(LayoutWriting, EveryLayoutReadsBack) {
       {"compressed-tensors", "mxfp8e4m3 mxfp8e5m2", {24, 64}, "compressed-tensors mxfp8-quantized, ModelOpt MXFP8"},
       {"modelopt", "e4m3-tensor e4m3-row fp8-128x128 e5m2-row", {160, 256}, "ModelOpt FP8"},
       {"modelopt", "int8 int8/tensor/fp32", {24, 64}, "ModelOpt INT8"},
+      {"modelopt", "fp8-128x128 e4m3-tensor", {128, 128}, "ModelOpt FP8"},
+      {"modelopt", "e4m3-row fp8-128x128", {1, 64}, "ModelOpt FP8"},
+      {"compressed-tensors", "e4m3-row fp8-128x128 e4m3/1x64/bf16", {1, 64}, "compressed-tensors float-quantized"},
+      {"compressed-tensors", "e4m3-row e4m3-tensor", {7, 1}, "compressed-tensors float-quantized"},
+      {"torchao", "e4m3-row e4m3-tensor", {1, 1}, "torchao Float8Tensor"},
+      {"deepseek", "fp8-128x128 e4m3-row", {1, 7}, "DeepSeek-V3 FP8"},
       {"modelopt", "nvfp4", {24, 64}, "ModelOpt NVFP4"},
       {"modelopt", "nvfp4", {3, 24, 64}, "ModelOpt NVFP4"},
       {"modelopt", "e2m1/1x32/e4m3/tensor-scale", {24, 64}, "ModelOpt W4A8_NVFP4_FP8"},
@@ -203,7 +209,7 @@ TEST(LayoutWriting, WhatNoLayoutHolds) {
   };
   EXPECT_NE(why("gguf", "a.weight", {8, 64}, "mxfp4").find("unknown layout 'gguf'"), std::string::npos);
   EXPECT_EQ(why("gpt-oss", "a", {8, 64}, "int8"),
-            "tensor 'a' [8, 64] as int8: in no layout of gpt-oss that is written here, whose elements are others");
+            "tensor 'a' [8, 64] as int8: gpt-oss has no layout of such elements; it has gpt-oss MXFP4");
   const auto wants = [&](const char* words, const char* writer, const char* name, std::vector<std::uint64_t> shape,
                          const char* format) {
     const std::string text = why(writer, name, std::move(shape), format);
@@ -214,6 +220,8 @@ TEST(LayoutWriting, WhatNoLayoutHolds) {
   wants("wants two axes", "compressed-tensors", "a.weight", {4, 4, 3, 32}, "mxfp4");
   wants("wants two axes", "compressed-tensors", "a.weight", {2, 8, 64}, "int4/row/fp32");
   wants("wants whole blocks", "modelopt", "a.weight", {8, 60}, "mxfp4");
+  wants("wants whole blocks", "mlx", "a.weight", {8, 16}, "mxfp4");
+  wants("wants whole blocks", "torchao", "a.weight", {8, 1}, "nvfp4");
   wants("wants a tensor scale", "modelopt", "a.weight", {8, 64}, "e2m1/1x16/e4m3");
   wants("wants no tensor scale but of experts", "mlx", "a.weight", {8, 64}, "nvfp4");
   wants("wants blocks of 1x32", "torchao", "a.weight", {8, 64}, "e2m1/1x64/e8m0");

@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -203,6 +204,25 @@ TEST(CheckpointQuantize, ADtypeRoundsAgain) {
   }
   EXPECT_GT(again, 1000u);
   EXPECT_EQ(one[0].rounded_again, again);
+}
+
+TEST(CheckpointQuantize, DoublesBeyondFloatsAreRefused) {
+  for (const double x : {1e300, 1e-300, 1.0, std::numeric_limits<double>::infinity()}) {
+    const tests::TemporaryFolder folder;
+    std::vector<StoredTensor> tensors{{"x", find_element_type("F64"), {1, 2}, 2, 0, 16, 0}};
+    const std::string header = safetensors_header(tensors, {});
+    std::string data(16, '\0');
+    std::memcpy(data.data() + 8, &x, 8);
+    std::ofstream(folder / "m.safetensors", std::ios::binary) << header << data;
+    const ModelTensors model(folder / "m.safetensors");
+    const auto formats = chosen_formats("bf16", "formats");
+    std::vector<Rewritten> one;
+    one.push_back({&model.tensors()[0], &formats[0]});
+    const Destination to{folder / "out.safetensors", {}, nullptr, {}, 0};
+    const auto write = [&] { return write_checkpoint(model, one, to, [](double) {}); };
+    if (x == 1 || std::isinf(x)) EXPECT_TRUE(write().placed) << x;
+    else EXPECT_THROW((void)write(), std::invalid_argument) << x;
+  }
 }
 
 TEST(CheckpointQuantize, NothingIsLeftOfWhatFails) {

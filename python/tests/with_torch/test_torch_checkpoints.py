@@ -371,7 +371,8 @@ def test_written_layouts_load_in_torchao(tmp_path):
                 if a is not None:
                     same(a, b)
             same(ours.dequantize(), expected.dequantize())
-            assert {row["because"] for row in halfulp.inspect(new, against=tmp_path / "m.safetensors", formats=[name]).rows("differences")} <= {f"{name}, stored as {row}" for row in halfulp.open_checkpoint(new).layouts()["a.weight"][1:2]} | {"the same bytes"}
+            if "reciprocal" not in name:  # no layout says how elements were divided
+                assert {row["because"] for row in halfulp.inspect(new, against=tmp_path / "m.safetensors").rows("differences")} == {halfulp.open_checkpoint(new).layouts()["a.weight"].format, "the same bytes"}
 
 
 def test_a_mix_beats_single_formats_on_a_trained_transformer(tmp_path):
