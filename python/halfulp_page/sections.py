@@ -111,7 +111,7 @@ def command(report: Mapping[str, Any]) -> str:
     """The command that makes the report's results again on any machine: every parameter as it was."""
     words = _COMMANDS.get(report["experiment"], ("", ()))[1]
     settings = [f"--set {shlex.quote(f'{name}={shell_word(value)}')}" for name, value in report["config"].items() if value != "" and name not in words]
-    return " \\\n  ".join([" ".join([program(report), *(shlex.quote(str(report["config"][name])) for name in words)]), *settings])
+    return " \\\n  ".join([" ".join([program(report), *(shlex.quote(str(report["config"][name])) for name in words if name in report["config"])]), *settings])
 
 
 def environment(entries: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -58,8 +58,8 @@ class CheckpointFiles {
     for (const EncodedTensor& t : found()) {
       nb::list shape;
       for (const std::uint64_t size : t.shape) shape.append(size);
-      result.append(
-          nb::make_tuple(text_from_file(t.name), t.layout->name, t.format, nb::tuple(shape), t.bytes, t.layout->citation));
+      result.append(nb::make_tuple(text_from_file(t.name), t.layout->name, t.format, nb::tuple(shape), t.bytes,
+                                   t.layout->citation));
     }
     return result;
   }
