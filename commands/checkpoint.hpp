@@ -28,7 +28,7 @@ struct CheckpointArguments : RunArguments {
   CLI::Option* add(CLI::App& app, const std::string& option, const std::string& parameter, const std::string& help);
 };
 
-/// Whether a path is one of checkpoints alone: a folder, a .safetensors file, an index.
+/// Whether a path can only be a checkpoint's: it is a folder, a .safetensors file or an index of shards.
 bool names_checkpoint(const std::string& path);
 
 /// Throws std::invalid_argument in one line if a file that would be written is one of the checkpoint's own, which the

@@ -9,7 +9,7 @@
 #include <halfulp/emulation/cast/profile.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
 #include <halfulp/data/distributions.hpp>
-#include <halfulp/data/layout_writing.hpp>
+#include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/networks.hpp>
@@ -55,18 +55,16 @@ Completions scale_rule_names(const ValueContext&) {
   return all;
 }
 
-Completions writers(const ValueContext&) {
+/// What a parameter of `halfulp quantize` for checkpoints accepts.
+Completions accepted_of(std::string_view parameter) {
   Completions all;
-  for (const std::string_view name : layout_writers()) all.words.push_back({std::string(name), ""});
+  for (const Parameter& p : checkpoint_quantized_experiment().parameters())
+    if (p.name == parameter)
+      for (const std::string& word : p.accepted) all.words.push_back({word, ""});
   return all;
 }
-
-Completions dtypes(const ValueContext&) {
-  Completions all;
-  for (const ElementType& type : element_types())
-    if (type.format && type.bits >= 8 && type.format->is_signed) all.words.push_back({std::string(type.name), ""});
-  return all;
-}
+Completions layouts_of_writers(const ValueContext&) { return accepted_of("layout"); }
+Completions dtypes(const ValueContext&) { return accepted_of("dtype"); }
 
 Completions modes_or_all(const ValueContext& context) {
   Completions all = modes(context);
@@ -347,7 +345,7 @@ constexpr struct {
     {"FILE|FOLDER", files},
     {"FILE|DIR", files},
     {"CHECKPOINT", files},
-    {"WRITER", writers},
+    {"WRITER", layouts_of_writers},
     {"DTYPE", dtypes},
     {"FILE|DIR|-", files},
     {"DIR", files},

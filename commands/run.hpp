@@ -27,7 +27,7 @@ struct RunArguments {
 };
 
 void add_run_options(CLI::App& app, RunArguments& arguments);
-/// Of these --set alone.
+/// Adds only --set, one of these.
 void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help);
 
 /// What a command adds to a run of experiments.

@@ -212,6 +212,66 @@ void explain(Pair& pair, const std::vector<Cast>& casts) {
 
 std::string described(const ModelTensor& t) { return fmt::format("{} [{}]", t.stored_as(), fmt::join(t.shape, ", ")); }
 
+/// The table `differences`.
+void report_differences(Run& run, const std::vector<Pair>& pairs) {
+  Table& table = run.report.table(
+      "differences", "Each tensor of both, the most different first",
+      {{"tensor", "", "Name of the tensor."},
+       {"stored_as", "", "How the checkpoint stores it."},
+       {"against", "", "How the other one does."},
+       {"elements", "value", "Its numbers."},
+       {"different", "value", "Those that differ; zeros of both signs, and all NaN, are the same."},
+       {"largest_ulps", "ulp", "The largest difference of finite values, in ulps at the other one's value."},
+       {"ulps_of", "", "The format of these ulps: the coarser of both; null where nothing differs."},
+       {"largest_error", "1", "The largest difference; null where nothing is finite in both."},
+       {"relative_error", "1", "Norm of the differences over that of the other one's values."},
+       {"sqnr", "dB", "The same as signal to noise; null where nothing differs."},
+       {"because", "", "What makes one of the other, every value the same; null: none of the casts that were tried."}});
+  std::vector<const Pair*> order;
+  for (const Pair& p : pairs) order.push_back(&p);
+  const auto error = [](const Pair* p) {
+    const bool lost = p->loss.became_infinite || p->loss.became_nan ||
+                      p->loss.infinite_before != p->loss.infinite_after;
+    return lost || std::isnan(p->loss.relative_error()) ? std::numeric_limits<double>::infinity()
+                                                        : p->loss.relative_error();
+  };
+  std::ranges::stable_sort(order, std::ranges::greater{}, error);
+  for (const Pair* p : order)
+    table.row({p->ours->name, p->ours->stored_as(), p->theirs->stored_as(), p->ours->count, p->different,
+               number(p->ulps), p->different ? Json(format_name(p->ulps_of)) : Json(),
+               p->loss.compared ? number(p->loss.largest_error) : Json(), relative_error(p->loss), sqnr(p->loss),
+               p->because.empty() ? Json() : Json(p->because)});
+}
+
+/// The tables `causes` and `totals`, and the claim. `apart`, `others`: tensors outside the pairs.
+void report_sums(Run& run, const std::vector<Pair>& pairs, std::uint64_t apart, std::uint64_t others) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> causes;
+  std::uint64_t different = 0, unexplained = 0, elements = 0, compared = 0;
+  for (const Pair& p : pairs) {
+    auto& [tensors, values] = causes[p.because];
+    ++tensors, values += p.ours->count;
+    different += p.different > 0, unexplained += p.because.empty();
+    elements += p.ours->count, compared += p.loss.elements;
+  }
+  Table& summary = run.report.table("causes", "What explains the tensors of both",
+                                    {{"because", "", "A cast, or what is the same; null: none of the casts tried."},
+                                     {"tensors", "tensor", "How many."},
+                                     {"elements", "value", "Their numbers."}});
+  for (const auto& [because, sums] : causes)
+    summary.row({because.empty() ? Json() : Json(because), sums.first, sums.second});
+  Table& totals = run.report.table("totals", "Both checkpoints",
+                                   {{"tensors", "tensor", "Of floats, in both."},
+                                    {"different", "tensor", "In which a value differs."},
+                                    {"unexplained", "tensor", "Of these, that no cast explains."},
+                                    {"apart", "tensor", "In one alone, or of other shapes or types."},
+                                    {"others", "tensor", "Of integers and truth values, the same bytes in both."}});
+  totals.row({pairs.size(), different, unexplained, apart, others});
+  run.report.claim({"every-element-compared", "Every element of every tensor that both have was compared.",
+                    "derived: the shapes in the files' headers"},
+                   pairs.empty() ? "no tensor of floats is in both" : "",
+                   [&] { return exactly(elements, compared, "oracle"); });
+}
+
 void compare(const Config& config, Run& run) {
   const ModelTensors ours(checkpoint_path(config)), theirs(checkpoint_path(config, "against"));
   const std::vector<ChosenFormat> formats = chosen_formats(config.text("formats"), "formats");
@@ -264,56 +324,8 @@ void compare(const Config& config, Run& run) {
   });
   ours.files().check_unchanged(), theirs.files().check_unchanged();
 
-  Table& table = run.report.table(
-      "differences", "Each tensor of both, the most different first",
-      {{"tensor", "", "Name of the tensor."},
-       {"stored_as", "", "How the checkpoint stores it."},
-       {"against", "", "How the other one does."},
-       {"elements", "value", "Its numbers."},
-       {"different", "value", "Those that differ; zeros of both signs, and all NaN, are the same."},
-       {"largest_ulps", "ulp", "The largest difference of finite values, in ulps at the other one's value."},
-       {"ulps_of", "", "The format of these ulps: the coarser of both; null where nothing differs."},
-       {"largest_error", "1", "The largest difference; null where nothing is finite in both."},
-       {"relative_error", "1", "Norm of the differences over that of the other one's values."},
-       {"sqnr", "dB", "The same as signal to noise; null where nothing differs."},
-       {"because", "", "What makes one of the other, every value the same; null: none of the casts that were tried."}});
-  std::vector<const Pair*> order;
-  for (const Pair& p : pairs) order.push_back(&p);
-  const auto error = [](const Pair* p) {
-    const bool lost = p->loss.became_infinite || p->loss.became_nan ||
-                      p->loss.infinite_before != p->loss.infinite_after;
-    return lost || std::isnan(p->loss.relative_error()) ? std::numeric_limits<double>::infinity()
-                                                        : p->loss.relative_error();
-  };
-  std::ranges::stable_sort(order, std::ranges::greater{}, error);
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> causes;
-  std::uint64_t different = 0, unexplained = 0, compared = 0;
-  for (const Pair* p : order) {
-    table.row({p->ours->name, p->ours->stored_as(), p->theirs->stored_as(), p->ours->count, p->different,
-               number(p->ulps), p->different ? Json(format_name(p->ulps_of)) : Json(),
-               p->loss.compared ? number(p->loss.largest_error) : Json(), relative_error(p->loss), sqnr(p->loss),
-               p->because.empty() ? Json() : Json(p->because)});
-    auto& [tensors, values] = causes[p->because];
-    ++tensors, values += p->ours->count;
-    different += p->different > 0, unexplained += p->because.empty(), compared += p->loss.elements;
-  }
-  Table& summary = run.report.table("causes", "What explains the tensors of both",
-                                    {{"because", "", "A cast, or what is the same; null: none of the casts tried."},
-                                     {"tensors", "tensor", "How many."},
-                                     {"elements", "value", "Their numbers."}});
-  for (const auto& [because, sums] : causes)
-    summary.row({because.empty() ? Json() : Json(because), sums.first, sums.second});
-  Table& totals = run.report.table("totals", "Both checkpoints",
-                                   {{"tensors", "tensor", "Of floats, in both."},
-                                    {"different", "tensor", "In which a value differs."},
-                                    {"unexplained", "tensor", "Of these, that no cast explains."},
-                                    {"apart", "tensor", "In one alone, or of other shapes or types."},
-                                    {"others", "tensor", "Of integers and truth values, the same bytes in both."}});
-  totals.row({pairs.size(), different, unexplained, apart.to_json()["rows"].size(), others});
-  run.report.claim({"every-element-compared", "Every element of every tensor that both have was compared.",
-                    "derived: the shapes in the files' headers"},
-                   pairs.empty() ? "no tensor of floats is in both" : "",
-                   [&] { return exactly(static_cast<std::uint64_t>(elements), compared, "oracle"); });
+  report_differences(run, pairs);
+  report_sums(run, pairs, apart.to_json()["rows"].size(), others);
 }
 
 std::string finding_of_difference(const ReportTables& tables) {

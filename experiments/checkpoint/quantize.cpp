@@ -108,9 +108,9 @@ std::vector<Rewritten> chosen_tensors(const Config& config, const ModelTensors& 
                       model.files().path(), config.integer("axes")));
     return chosen;
   }
+  const Json given = config.to_json(), defaults = Config(quantize_parameters()).to_json();
   for (const char* name : {"tensors", "keep", "axes"})
-    if (name == std::string("axes") ? config.integer(name) != 2
-                                    : config.text(name) != (name == std::string("keep") ? "" : "*"))
+    if (given[name] != defaults[name])
       throw std::invalid_argument(fmt::format("{}: goes with a format; a mix says itself what is rounded", name));
   std::map<std::string, std::string> mix = read_mix(mix_path);
   for (const ModelTensor& t : model.tensors())
@@ -175,7 +175,7 @@ void report_formats(Run& run, const std::vector<Rewritten>& tensors, const Copie
        {"tensors", "tensor", "How many; of copied ones as safetensors counts them."},
        {"bytes_before", "byte", "Of them in the checkpoint."},
        {"bytes", "byte", "Of them in the new file."},
-       {"bits", "bit", "Of an element in the new file; null of copied tensors."},
+       {"bits", "bit", "Of an element in the new file; null where copied tensors are among them."},
        {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."},
        {"not_finite", "value", "Finite elements that became infinite or NaN; the ratio leaves them out."}});
   std::vector<std::pair<std::string, Sum>> sums;

@@ -23,7 +23,7 @@ struct RoundedPart {
 class TensorRounding {
  public:
   /// The tensor and the format outlive this. `stream` is that of stochastic rounding; its bits go by the elements'
-  /// places in the tensor. Block formats heed the mode of `rounding` alone.
+  /// places in the tensor. Block formats use only the mode of `rounding`.
   TensorRounding(const ModelTensor& tensor, const AnyFormat& format, const Rounding& rounding,
                  RandomStream random = {});
 

@@ -36,7 +36,7 @@ std::uint64_t digest(std::span<const float> values) {
   return verify::chunk_digest(std::as_bytes(std::span(bits)));
 }
 
-bool is_same(float a, float b) {
+bool have_same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
@@ -173,7 +173,7 @@ class TensorWriting {
         std::memcpy(bytes.data(), wide.data(), bytes.size());
       }
     }
-    for (std::size_t i = 0; i < values.size(); ++i) again += !is_same(exact[i], values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i) again += !have_same_bits(exact[i], values[i]);
     file.write(offsets.front() + first * static_cast<std::uint64_t>(type_->bits) / 8, bytes);
   }
 

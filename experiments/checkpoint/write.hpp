@@ -30,7 +30,7 @@ struct Destination {
   std::string path;                    ///< a .safetensors file
   std::string_view writer;             ///< of a layout (layout_writers()); empty: values in a dtype
   const ElementType* dtype = nullptr;  ///< of values; nullptr: each tensor's own, BF16 where that has less than 8 bits
-  Rounding rounding;                   ///< of elements; block formats heed its mode alone
+  Rounding rounding;                   ///< of elements; block formats use only its mode
   std::uint64_t seed = 0;              ///< of stochastic rounding; its stream is the tensor's number in the model
 };
 

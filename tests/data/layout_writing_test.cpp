@@ -1,5 +1,5 @@
-// Weights written as code words and scales: read back by find_encoded and read_rows, which share no code with the
-// writing, and held to dequantize_blocks; a few layouts byte by byte.
+// Weights written as code words and scales: read back by find_encoded and read_rows, which share only the
+// table of layouts with the writing, and held to dequantize_blocks; a few layouts byte by byte.
 #include "temporary_folder.hpp"
 
 #include "check.hpp"
