@@ -159,14 +159,18 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
       ->type_name("DB");
   options->add(*choose, "--keep", "keep", "tensors that stay as they are stored, such as 'lm_head*'")
       ->type_name("GLOB[,GLOB]");
+  options
+      ->add(*choose, "--layout", "layout",
+            "bytes are what that layout takes (torchao, ...); only formats that it holds")
+      ->type_name("WRITER");
   choose->add_option("--mix", options->mix, "the choice as JSON: the format of each tensor that is rounded")
       ->type_name("FILE.json");
   add_run_options(*choose, *options);
   choose->footer(
       "Tensors of one axis (norms, biases) stay as they are (--set axes=1: they do not).\n"
-      "Errors add up relative to each tensor's own mean square, by its elements (--set\n"
-      "measure=absolute: as they are). The choice is the best there is, or the report\n"
-      "says how much better another could be.");
+      "Squared errors add up as they are (--set measure=relative: in proportion to each\n"
+      "tensor's own mean square). The choice is the best there is, or the report says\n"
+      "how much better another could be.");
   choose->callback([options, &status] {
     static const Experiment experiment = checkpoint_choice_experiment();
     RunHooks hooks;

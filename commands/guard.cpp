@@ -9,6 +9,7 @@
 #include <halfulp/hardware/device.hpp>
 
 #include <CLI/CLI.hpp>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -134,6 +135,11 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
   int status = exit_status::done;
   std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail beyond `ulimit -f`, as on a full disk
+  // A checkpoint may be thousands of files, and shells allow 1024 open ones where the system allows many more.
+  if (rlimit files{}; ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &files);
+  }
   try {
     app.formatter(std::make_shared<HelpFormatter>());
     app.set_help_flag("-h,--help", "the help of this command");

@@ -181,6 +181,10 @@ void add_diff_command(CLI::App& app, int& status, std::string line) {
   command->callback([options, of_checkpoints, &status] {
     const auto is_one = [](const std::string& path) { return names_checkpoint(path) || path.ends_with(".npy"); };
     if (is_one(options->first) || is_one(options->second)) {
+      for (const std::string& other : {options->first, options->second})
+        if (!is_one(other) && other.ends_with(".json"))
+          throw std::invalid_argument(fmt::format(
+              "{} would be a report, and the other is a checkpoint; accepted: two of a kind", shown(other)));
       options->checkpoints.parameters["checkpoint"] = {"FIRST", options->first};
       status = compare_checkpoints(options->checkpoints, options->second);
       return;

@@ -224,7 +224,7 @@ std::unique_ptr<std::istream> open_input(const std::string& path, const std::str
   if (std::filesystem::is_directory(status)) refuse_file(path, "a directory, not " + kind);
   if (!std::filesystem::is_regular_file(status)) return open_interruptible(path);
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) refuse_file(path, "cannot be read");
+  if (!*stream) refuse_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   return stream;
 }
 

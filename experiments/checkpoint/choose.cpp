@@ -1,4 +1,5 @@
 // A format for each tensor of a checkpoint: the mix that keeps a budget and loses least.
+#include <halfulp/data/layout_writing.hpp>
 #include <halfulp/experiments/byte_count.hpp>
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/experiments/checkpoint/entries.hpp>
@@ -11,17 +12,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace halfulp {
 namespace checkpoint {
 namespace {
 
-constexpr const char* as_stored = "stored";
+constexpr const char *as_stored = "stored", *packed = "packed";
 
 std::vector<Parameter> choice_parameters() {
   using Type = ParameterType;
   constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<std::string> stores{packed};
+  for (const std::string_view writer : layout_writers()) stores.emplace_back(writer);
   std::vector<Parameter> all = entry_parameters("e4m3-row,mxfp8e4m3,mxfp6e2m3,mxfp6e3m2,nvfp4,int8,int4");
   all.insert(all.end(),
              {{"bytes", Type::text, "",
@@ -34,12 +38,16 @@ std::vector<Parameter> choice_parameters() {
                0, 400},
               {"measure",
                Type::choice,
-               "relative",
-               "what adds up: squared errors relative to each tensor's own mean square, times its elements; or squared "
-               "errors as they are (absolute)",
+               "absolute",
+               "what adds up: squared errors as they are; or relative to each tensor's own mean square, times its "
+               "elements (relative)",
                -infinity,
                infinity,
-               {"relative", "absolute"}},
+               {"absolute", "relative"}},
+              {"layout", Type::choice, packed,
+               "whose layout is to hold the tensors: bytes are those that it takes, and a tensor may have the formats "
+               "that it holds; packed: any format, without gaps",
+               -infinity, infinity, stores},
               {"keep", Type::text, "", "globs of tensors that stay as they are stored, separated by commas"},
               {"axes", Type::integer, "2", "tensors of fewer axes (norms, biases) stay as they are stored", 0, 8}});
   return all;
@@ -68,12 +76,26 @@ bool is_usable(const Loss& loss) {
          loss.infinite_before == loss.infinite_after && std::isfinite(loss.relative_error());
 }
 
+/// The bytes of a tensor in that layout; none where it does not hold the tensor in this format.
+std::optional<std::uint64_t> bytes_in(const std::string& layout, const ModelTensor& tensor, const Kept& kept,
+                                      const ChosenFormat& format) {
+  if (layout == packed) return kept.bytes;
+  if (!format.block()) return {};
+  try {
+    std::uint64_t bytes = 0;
+    for (const StoredTensor& part : EncodedWeight(layout, tensor.name, tensor.shape, *format.block(), bf16).parts())
+      bytes += part.bytes;
+    return bytes;
+  } catch (const std::invalid_argument&) { return {}; }
+}
+
 class Choice {
  public:
   Choice(const Config& config, Run& run, const Entries& entries)
       : config_(config), run_(run), entries_(entries), relative_(config.text("measure") == "relative") {
     const NameGlobs keep(config, "keep", entries.model());
     const auto axes = static_cast<std::size_t>(config.integer("axes"));
+    const std::string layout = config.text("layout");
     for (const Entry& e : entries.all()) {
       const ModelTensor& t = *e.survey.tensor;
       signal_ += measured(e, {}, relative_).signal;
@@ -82,14 +104,20 @@ class Choice {
       Tensor tensor{&e};
       for (std::size_t f = 0; f < entries.formats().size() && !kept; ++f) {
         const Kept& k = e.survey.kept[f];
-        if (!is_usable(k.loss)) continue;
-        tensor.options.push_back({static_cast<double>(k.bytes), measured(e, k.loss, relative_).error});
+        const auto bytes = bytes_in(layout, t, k, entries.formats()[f]);
+        if (!bytes || !is_usable(k.loss)) continue;
+        tensor.options.push_back({static_cast<double>(*bytes), measured(e, k.loss, relative_).error});
         tensor.formats.push_back(f);
       }
       tensor.options.push_back({static_cast<double>(t.bytes), 0});
       tensor.formats.push_back(entries.formats().size());
       tensors_.push_back(std::move(tensor));
     }
+    if (layout != packed && std::ranges::all_of(tensors_, [](const Tensor& t) { return t.options.size() == 1; }))
+      throw std::invalid_argument(fmt::format(
+          "layout: {} holds no tensor that may be rounded in any of these formats; accepted: --formats of this layout "
+          "(docs/how-to/inspect-a-checkpoint.md, Write it, has a table)",
+          layout));
   }
 
   void choose() {

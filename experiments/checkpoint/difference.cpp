@@ -31,7 +31,7 @@ std::vector<Parameter> difference_parameters() {
   return {checkpoint_parameter(),
           checkpoint_parameter("against"),
           {"formats", ParameterType::text,
-           "bf16,fp16,e4m3,e5m2,e4m3-tensor,e4m3-row,fp8-128x128,mxfp8e4m3,mxfp4,nvfp4,int8,int4",
+           "bf16,fp16,e4m3,e5m2,e4m3-tensor,e4m3-row,fp8-128x128,mxfp8e4m3,mxfp6e2m3,mxfp6e3m2,mxfp4,nvfp4,int8,int4",
            "casts to these are tried to explain a difference, in every rounding mode (blocks: to nearest even)"},
           {"tensors", ParameterType::text, "*", "globs of tensors' names, separated by commas: others are left out"}};
 }

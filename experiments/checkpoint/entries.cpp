@@ -41,6 +41,12 @@ Entries::Entries(const Config& config, Run& run)
       throw std::invalid_argument(
           fmt::format("formats: {} refuses blocks that a tensor's edge cuts short; accepted: without /whole", f.name));
   const std::vector<RolePattern> roles = parse_roles(config.text("roles"));
+  for (const RolePattern& pattern : roles)  // a role may have globs for several families of models
+    if (std::ranges::none_of(roles, [&](const RolePattern& p) {
+          return p.role == pattern.role &&
+                 std::ranges::any_of(model_.tensors(), [&](const ModelTensor& t) { return matches(p.glob, t.name); });
+        }))
+      refuse_unmatched("roles", pattern.glob, model_);
   const NameGlobs wanted(config, "tensors", model_);
   for (const ModelTensor& tensor : model_.tensors()) {
     if (!wanted.match(tensor.name)) continue;

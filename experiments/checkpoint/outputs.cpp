@@ -2,6 +2,7 @@
 
 #include <halfulp/emulation/block/product.hpp>
 #include <halfulp/experiments/checkpoint/parts.hpp>
+#include <halfulp/experiments/checkpoint/shared.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/training/operand.hpp>
@@ -119,6 +120,10 @@ std::vector<OutputRow> look_at(const Layer& layer, const std::vector<ChosenForma
                                Overflow overflow) {
   const std::size_t m = layer.count, k = layer.columns;
   std::vector<float> x(m * k);
+  if (const auto beyond = beyond_fp32(*layer.inputs, 0, layer.inputs->count))
+    throw std::invalid_argument(
+        fmt::format("activations: tensor {}: {:g} is no float; accepted: inputs that fp32 holds",
+                    shown_name(layer.inputs->name), *beyond));
   layer.inputs->read(0, x);
   const ModelTensor& weight = *layer.entry->survey.tensor;
   const Facts& facts = layer.entry->survey.facts;

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -27,6 +29,12 @@ std::string checkpoint_path(const Config& config, const char* name) {
   return path;
 }
 
+void refuse_unmatched(std::string_view parameter, const std::string& glob, const ModelTensors& model) {
+  throw std::invalid_argument(fmt::format("{}: no tensor of {} matches {}; the first is {}", parameter,
+                                          model.files().path(), shown(glob),
+                                          model.tensors().empty() ? "none" : shown_name(model.tensors()[0].name)));
+}
+
 NameGlobs::NameGlobs(const Config& config, std::string_view parameter, const ModelTensors& model) {
   if (config.text(parameter).empty()) return;
   globs_ = name_list(config.text(parameter), ',', parameter);
@@ -34,10 +42,18 @@ NameGlobs::NameGlobs(const Config& config, std::string_view parameter, const Mod
     const auto is_one = [&](const std::string& name) { return matches(glob, name); };
     if (std::ranges::none_of(model.tensors(), is_one, &ModelTensor::name) &&
         std::ranges::none_of(model.others(), [&](const StoredTensor* t) { return is_one(t->name); }))
-      throw std::invalid_argument(fmt::format("{}: no tensor of {} matches {}; the first is {}", parameter,
-                                              model.files().path(), shown(glob),
-                                              model.tensors().empty() ? "none" : shown_name(model.tensors()[0].name)));
+      refuse_unmatched(parameter, glob, model);
   }
+}
+
+std::optional<double> beyond_fp32(const ModelTensor& tensor, std::uint64_t first, std::uint64_t count) {
+  if (!tensor.plain || tensor.plain->type->name != "F64") return {};
+  std::vector<double> wide(count);
+  tensor.files->read_bytes(*tensor.plain, first * sizeof(double), std::as_writable_bytes(std::span(wide)));
+  for (const double x : wide)
+    if (const auto narrow = static_cast<float>(x); (std::isinf(narrow) && !std::isinf(x)) || (narrow == 0 && x != 0))
+      return x;
+  return {};
 }
 
 bool NameGlobs::match(std::string_view name) const {

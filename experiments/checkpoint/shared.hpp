@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +19,23 @@ Parameter checkpoint_parameter(const char* name = "checkpoint");
 /// Its value. Throws std::invalid_argument in one line where it is empty.
 std::string checkpoint_path(const Config& config, const char* name = "checkpoint");
 
+/// Throws std::invalid_argument in one line, for a glob that matches no tensor: a typing error that nobody would see.
+[[noreturn]] void refuse_unmatched(std::string_view parameter, const std::string& glob, const ModelTensors& model);
+
 /// The globs of a parameter, separated by commas; none if it is empty.
 class NameGlobs {
  public:
-  /// Throws std::invalid_argument in one line for what name_list refuses, and for a glob that matches no tensor: a
-  /// typing error that nobody would see.
+  /// Throws std::invalid_argument in one line for what name_list and refuse_unmatched refuse.
   NameGlobs(const Config& config, std::string_view parameter, const ModelTensors& model);
   bool match(std::string_view name) const;
 
  private:
   std::vector<std::string> globs_;
 };
+
+/// Of a tensor stored as F64 the first of some elements that is too large for fp32 or would become 0: values are read
+/// as fp32. None where all are fine, or the tensor is stored otherwise.
+std::optional<double> beyond_fp32(const ModelTensor& tensor, std::uint64_t first, std::uint64_t count);
 
 /// A run's progress, reported by any thread.
 class TimedProgress {

@@ -3,6 +3,7 @@
 #include <halfulp/data/layout_writing.hpp>
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/experiments/checkpoint/rounding.hpp>
+#include <halfulp/experiments/checkpoint/shared.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
@@ -125,7 +126,10 @@ class TensorWriting {
   void write_part(LargeFile& file, std::size_t index, Loss& loss, std::uint64_t& again, float& tensor_scale) {
     thread_local RoundedPart part;
     const std::uint64_t row = rounding_.first_row(rounding_.parts()[index]);
-    if (tensor_.plain && tensor_.plain->type->name == "F64") require_floats(rounding_.parts()[index], row);
+    if (const auto x = beyond_fp32(tensor_, row * rounding_.view().columns, rounding_.parts()[index].elements()))
+      throw std::invalid_argument(fmt::format(
+          "tensor {}: {:g} is no float, and tensors are rounded as floats; accepted: to keep it as it is (--keep)",
+          shown_name(tensor_.name), *x));
     rounding_.round(rounding_.parts()[index], part);
     tensor_scale = part.array.tensor_scale;
     if (weight_) {
@@ -137,18 +141,6 @@ class TensorWriting {
     }
     add_losses(loss, part.before, part.after, part.grid, part.runs, sum_of_squares(part.before));
     digests_[index] = digest(part.after);
-  }
-
-  /// Values are rounded as floats. Throws for one that would be lost before that.
-  void require_floats(const Part& part, std::uint64_t row) const {
-    std::vector<double> wide(part.elements());
-    tensor_.files->read_bytes(*tensor_.plain, row * rounding_.view().columns * sizeof(double),
-                              std::as_writable_bytes(std::span(wide)));
-    for (const double x : wide)
-      if (const auto narrow = static_cast<float>(x); (std::isinf(narrow) && !std::isinf(x)) || (narrow == 0 && x != 0))
-        throw std::invalid_argument(fmt::format(
-            "tensor {}: {:g} is no float, and tensors are rounded as floats; accepted: to keep it as it is (--keep)",
-            shown_name(tensor_.name), x));
   }
 
   /// Rounds values to the dtype and writes them.

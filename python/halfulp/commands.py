@@ -228,15 +228,16 @@ def inspect(checkpoint: str | os.PathLike[str] | None = None, *, formats: str | 
 
 def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | float | None = None, bits: float | None = None, sqnr: float | None = None,
            formats: str | Sequence[str] | None = None, layers: str | Sequence[str] | None = None, keep: str | Sequence[str] | None = None,
-           roles: str | Mapping[str, str | Sequence[str]] | None = None, mix: str | os.PathLike[str] | None = None,
+           roles: str | Mapping[str, str | Sequence[str]] | None = None, layout: str | None = None, mix: str | os.PathLike[str] | None = None,
            config: str | os.PathLike[str] | Mapping[str, Any] | None = None, backend: str | Sequence[str] | None = None,
            out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
     """Chooses a format for each tensor of a checkpoint, so that a budget is kept and the least is lost; returns the Report.
 
     checkpoint: as for inspect(). One budget: bytes ("900MB", 900_000_000), or a share of what the tensors take (0.3);
     bits, the most an element on average; or sqnr, the least signal to error in dB, for the fewest bytes. keep: globs of
-    tensors that stay as they are stored. mix: a JSON file for the choice. Everything else is as for inspect():
-    axes=1, measure="absolute".
+    tensors that stay as they are stored. layout: whose code words and scales the file is to have, as for
+    quantize_checkpoint(): bytes are what they take there, and formats are those it holds. mix: a JSON file for the
+    choice. Everything else is as for inspect(): axes=1, measure="relative".
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +251,7 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
     file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
     if isinstance(bytes, int) and not isinstance(bytes, bool) and bytes > 1:
         bytes = f"{bytes}B"
-    own = _valued(bytes=bytes, bits=bits, sqnr=sqnr, formats=formats, layers=layers, keep=keep, roles=roles if roles is None else _roles(roles),
+    own = _valued(bytes=bytes, bits=bits, sqnr=sqnr, formats=formats, layers=layers, keep=keep, layout=layout, roles=roles if roles is None else _roles(roles),
                   mix=None if mix is None else path(mix, "mix"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("choose", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)

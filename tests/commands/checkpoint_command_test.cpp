@@ -142,6 +142,24 @@ TEST_F(CheckpointCommand, ChoosesAMix) {
   EXPECT_EQ(results()["choice"]["rows"][0][3], "stored");
 }
 
+TEST_F(CheckpointCommand, CountsTheBytesOfALayout) {
+  const fs::path mix = temporary / "mix.json", out = temporary / "out.safetensors";
+  const std::string formats = "e4m3-tensor,int4full/1x32/fp32/reciprocal,fp16";
+  // Packed, INT4 takes 64 bytes of code words and 16 of scales; torchao keeps each in a byte, and four zero points.
+  ASSERT_EQ(choose({"--formats", formats, "--bytes", "210B", "--mix", mix.string()}).status, 0);
+  EXPECT_EQ(results()["choice"]["rows"][0][4], 80);
+  ASSERT_EQ(choose({"--formats", formats, "--bytes", "300B", "--layout", "torchao", "--mix", mix.string()}).status, 0);
+  const Json totals = results()["totals"]["rows"];
+  EXPECT_EQ(totals[2][0], "int4full/1x32/fp32/reciprocal");
+  EXPECT_EQ(totals[2][2], 128 + 16 + 4 + 128);
+  EXPECT_EQ(totals[3][4], 0) << "fp16 has no scales, and torchao no layout for it";
+  const Json bytes = results()["choice"]["rows"][0][4];
+  ASSERT_EQ(quantize({"--mix", mix.string(), "--layout", "torchao", "--out", out.string()}).status, 0);
+  const Json tensors = results()["tensors"];
+  for (std::size_t i = 0; i < tensors["columns"].size(); ++i)
+    if (tensors["columns"][i]["name"] == "bytes") { EXPECT_EQ(tensors["rows"][0][i], bytes); }
+}
+
 TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {
   const fs::path mix = temporary / "mix.json", out = temporary / "out.safetensors";
   ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--bytes", "271B", "--mix", mix.string()}).status, 0);
@@ -164,6 +182,9 @@ TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {
                 {HALFULP_COMMAND, "diff", out.string(), out.string(), "--quiet", "--out", report.string()})
                 .status,
             0);
+  halfulp::tests::expect_error(
+      halfulp::tests::run_program({HALFULP_COMMAND, "diff", checkpoint.string(), report.string()}),
+      "would be a report, and the other is a checkpoint");
   // As JSON, and values in another dtype.
   const Outcome json = halfulp::tests::run_program({HALFULP_COMMAND, "quantize", checkpoint.string(), "--format",
                                                     "e4m3", "--dtype", "F8_E4M3", "--json", "--out", out.string()});
@@ -230,6 +251,24 @@ TEST_F(CheckpointCommand, ErrorsOfOutputs) {
   refused({}, "--activations: tensor 'fd' of");
   write(inputs, "fc", {2, 1}, {1, 2});
   refused({}, "accepted: inputs [..., 2]");
+  std::vector<StoredTensor> wide{{"fc", &element_type_of(fp64), {1, 2}, 2, 0, 16, 0}};
+  const double far[] = {1, 1e300};
+  const std::string header = safetensors_header(wide, {});
+  std::ofstream(inputs, std::ios::binary) << header << std::string(reinterpret_cast<const char*>(far), sizeof far);
+  refused({}, "--activations: tensor 'fc': 1e+300 is no float");
+}
+
+TEST_F(CheckpointCommand, MayBeMoreFilesThanAShellLetsOpen) {
+  const fs::path folder = temporary / "many";
+  fs::create_directory(folder);
+  const fs::path first = folder / "0.npy";
+  ASSERT_EQ(halfulp::tests::run_program({HALFULP_COMMAND, "sample", "--out", first.string(), "--shape", "4,4"}).status,
+            0);
+  for (int i = 1; i < 100; ++i) fs::copy_file(first, folder / (std::to_string(i) + ".npy"));
+  const Outcome outcome = halfulp::tests::run_program({"/bin/bash", "-c", "ulimit -Sn 64; exec \"$@\"", "bash",
+                                                       HALFULP_COMMAND, "inspect", folder.string(), "--quiet",
+                                                       "--formats", "bf16", "--out", report.string()});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
 }
 
 TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
@@ -296,6 +335,8 @@ TEST_F(CheckpointCommand, MistakesOfChoosingAreOneLine) {
   refused({"--bytes", "2"}, "accepted: bytes with a unit");
   refused({"--bytes", "many"}, "accepted: bytes with a unit");
   refused({"--bytes", "10B"}, "and 10 bytes are allowed");
+  refused({"--bits", "8", "--formats", "mxfp4", "--layout", "gpt-oss"}, "--layout: gpt-oss holds no tensor");
+  refused({"--bits", "8", "--roles", "mlp=*fnn*"}, "--roles: no tensor of");
   halfulp::tests::expect_error(choose({"--bits", "8", "--mix", report.string()}), "is the report's file");
 }
 

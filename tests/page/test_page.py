@@ -489,6 +489,21 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(spread([0.0, 50.0, 50.0, 52.0, 100.0], 10, 5, 100), [5, 50 + 2 / 3 - 10, 50 + 2 / 3, 50 + 2 / 3 + 10, 100])
         self.assertEqual(spread([], 10, 0, 100), [])
 
+    def test_what_was_chosen_written_and_compared(self):
+        """Each of the three kinds has its two pictures, with a mark for every number."""
+        of = [("tensor", ""), ("format", ""), ("sqnr", "dB")]
+        rows = [["a.weight", "nvfp4", 20.5], ["b.weight", "int4", 13.25], ["norm", "stored", None]]
+        for kind, results, words in (
+                ("checkpoint_choice", {"totals": made.table([("format", ""), ("sqnr", "dB")], [["mix", 18.5], ["int4", 13.0], ["stored", None]]), "choice": made.table(of, rows)}, ("mix", "it stays as it is stored")),
+                ("checkpoint_quantized", {"formats": made.table([("format", ""), ("bytes_before", "byte"), ("bytes", "byte")], [["nvfp4", 64, 18], ["all", 100, 54]]), "tensors": made.table(of, rows[:2])}, ("bytes before", "b.weight")),
+                ("checkpoint_difference", {"causes": made.table([("because", ""), ("tensors", "tensor")], [[None, 1], ["the same bytes", 2]]), "differences": made.table([of[0], of[2]], [[r[0], r[2]] for r in rows])}, ("the same bytes", "nothing differs"))):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                text = render([Source("r", made.report(kind, results))])
+            self.assertEqual(len(re.findall(r'<svg[^>]*role="img"', text)), 2, kind)
+            for word in words:
+                self.assertIn(word, text)
+
     def test_two_checkpoints_side_by_side(self):
         page = page_of(made.checkpoint(4), made.checkpoint(3, exact=("fp16",)))
         self.assertEqual(page.wrong, [])

@@ -44,6 +44,16 @@ PLOTS = {
              empty="nothing in it stays finite", reading="Look for cells that are more orange than the rest of their column: such layers need a wider format. 6 dB are one bit."),
         Plot("roles", "What each role keeps in each format", "heatmap", "role", ("sqnr",), series="format", exact=("relative_error", "not_finite"), value_limits=(0, 60), value_label="SQNR (dB)",
              empty="nothing in it stays finite", reading="Look for cells that are more orange than the rest of their column: such tensors could stay in a wider format.")),
+    "checkpoint_choice": (
+        Plot("totals", "The mix beside single formats", "dots", "format", ("sqnr",), value_label="SQNR of all tensors", empty="nothing is lost",
+             reading="The bytes of each are in the table.", first=True),
+        Plot("choice", "What each tensor keeps in the format that it got", "dots", "tensor", ("sqnr",), series="format", value_label="SQNR (dB)", empty="it stays as it is stored")),
+    "checkpoint_quantized": (
+        Plot("formats", "Bytes before and after, by format", "dots", "format", ("bytes_before", "bytes"), value_label="bytes", first=True),
+        Plot("tensors", "What each rounded tensor keeps", "dots", "tensor", ("sqnr",), series="format", value_label="SQNR (dB)", empty="nothing is lost")),
+    "checkpoint_difference": (
+        Plot("causes", "What explains the tensors of both", "dots", "because", ("tensors",), value_label="tensors", first=True),
+        Plot("differences", "Where they differ", "dots", "tensor", ("sqnr",), value_label="SQNR (dB)", empty="nothing differs")),
     "reproduce": (
         Plot("lines", "Published results, and how many of their figures are reproduced", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures", first=True),),
 }
