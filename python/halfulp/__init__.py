@@ -19,7 +19,7 @@ from typing import Any as _Any
 # because the main interpreter's types would not survive it.
 import numpy as _numpy  # noqa: F401
 
-from . import _core
+from . import _arrays, _core, arithmetic, blocks, commands
 from ._command import BackendMissing, Text
 from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
 from ._arrays import set_seed
@@ -73,7 +73,6 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     >>> quantize([0.1, 300, 1e-9], "e4m3"), quantize(1000, "e4m3"), quantize(1000, "e4m3", overflow="saturate")
     (array([1.015625e-01, 2.880000e+02, 0.000000e+00]), nan, 448.0)
     """
-    from . import _arrays, arithmetic, blocks, commands
     if isinstance(x, (str, _os.PathLike)):
         if dtype is not None or tally or stream or first:
             raise TypeError("dtype, tally, stream and first: for arrays, not for a file")

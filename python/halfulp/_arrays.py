@@ -1,6 +1,7 @@
 """Turns users' arrays into contiguous NumPy arrays for halfulp._core. Errors name the argument."""
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 import threading
@@ -18,7 +19,7 @@ FormatLike = Format | str | np.dtype[Any] | type
 
 ACCEPTED = ("float16, float32, float64, integers of 8 to 64 bits, ml_dtypes' types, and what has __dlpack__ in a CPU's memory (torch tensors)")
 _CODE_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-_FP32 = Format("fp32")
+FP32 = Format("fp32")
 
 
 def is_torch(x: Any, kind: str) -> bool:
@@ -29,9 +30,22 @@ def is_torch(x: Any, kind: str) -> bool:
 
 # --- formats and roundings ----------------------------------------------------------------------
 
+# Small calls are most of some programs' time. What they ask again and again is kept: NumPy takes microseconds to put a
+# dtype's name together.
+@functools.lru_cache(maxsize=256)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """NumPy's name of a dtype."""
+    return str(dtype.name)
+
+
+_named_format = functools.lru_cache(maxsize=256)(Format)
+_named_rounding = functools.lru_cache(maxsize=256)(Rounding)
+
+
+@functools.lru_cache(maxsize=256)
 def format_of_dtype(dtype: np.dtype[Any]) -> Format | None:
     """The format of a floating-point dtype of NumPy or ml_dtypes, or None."""
-    name = str(dtype.name)
+    name = dtype_name(dtype)
     if dtype.kind not in "fV" or name.startswith("void"):
         return None
     try:
@@ -60,7 +74,7 @@ def as_format(format: FormatLike, argument: str = "format") -> Format:
     if isinstance(format, Format):
         return format
     if isinstance(format, str):
-        return Format(format)
+        return _named_format(format)
     if isinstance(format, BlockFormat):
         raise TypeError(f"{argument}: {format} is a block format; accepted here: a Format, its name, or a floating-point dtype")
     if isinstance(format, (np.dtype, type)) or is_torch(format, "dtype"):
@@ -85,7 +99,7 @@ def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int
     if overflow is not None and not isinstance(overflow, str):
         raise TypeError(f"overflow: {overflow!r}; accepted: 'ieee', 'saturate'")
     bits = 32 if random_bits is None else as_integer(random_bits, "random_bits", 1, 32)
-    return Rounding(rounding, overflow="ieee" if overflow is None else overflow, random_bits=bits)
+    return _named_rounding(rounding, overflow="ieee" if overflow is None else overflow, random_bits=bits)
 
 
 def as_integer(value: Any, argument: str, least: int, most: int) -> int:
@@ -206,9 +220,9 @@ def as_array(x: ArrayLike, argument: str) -> Array:
         lost = _inexact_integer(x)
         if lost is not None:
             raise ValueError(f"{argument}: the integer {lost} beside other numbers would be rounded to float64; accepted: integers alone, or those that float64 holds")
-    if array.dtype.name in ("int2", "int4"):
+    if dtype_name(array.dtype) in ("int2", "int4"):
         array = array.astype(np.int8)
-    elif array.dtype.name in ("uint2", "uint4"):
+    elif dtype_name(array.dtype) in ("uint2", "uint4"):
         array = array.astype(np.uint8)
     if not (array.dtype.kind in "iu" or format_of_dtype(array.dtype) is not None):
         raise TypeError(f"{argument}: dtype {array.dtype}; accepted: {ACCEPTED}")
@@ -217,6 +231,9 @@ def as_array(x: ArrayLike, argument: str) -> Array:
 
 def contiguous(x: Array, dtype: Any = None) -> Array:
     """The same array in C order, aligned, in the machine's byte order; a copy only where needed."""
+    flags = x.flags
+    if flags.c_contiguous and flags.aligned and (x.dtype == dtype if dtype is not None else x.dtype.isnative):
+        return x
     dtype = x.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
     return np.require(x, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
@@ -240,7 +257,7 @@ def exact_values(x: Array) -> Array:
         if x.dtype.itemsize == 4:
             return contiguous(x, np.float64)
         return contiguous(x)
-    if x.dtype.name in ("float32", "float64"):
+    if dtype_name(x.dtype) in ("float32", "float64"):
         return contiguous(x)
     format = format_of_dtype(x.dtype)
     assert format is not None
@@ -258,7 +275,7 @@ def float32_to_odd(x: Array) -> Array:
     if values.dtype == np.float32:
         return values
     codes = np.empty(values.shape, np.uint32)
-    _core.encode(_FP32, Rounding("to-odd"), values, codes, 0)
+    _core.encode(FP32, Rounding("to-odd"), values, codes, 0)
     return codes.view(np.float32)
 
 
@@ -288,6 +305,8 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
 
 def broadcast(arrays: list[tuple[str, Array]]) -> list[Array]:
     """Broadcasts arrays to one shape by NumPy's rules. ValueError names the arguments."""
+    if all(a.shape == arrays[0][1].shape for _, a in arrays):
+        return [a for _, a in arrays]
     try:
         return list(np.broadcast_arrays(*(a for _, a in arrays)))
     except ValueError:

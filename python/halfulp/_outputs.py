@@ -8,7 +8,7 @@ from typing import Any, Callable, TypeVar
 import numpy as np
 
 from . import _core
-from ._arrays import Array, dtype_of_format, format_of_dtype, from_torch, is_torch
+from ._arrays import FP32, Array, dtype_name, dtype_of_format, format_of_dtype, from_torch, is_torch
 from ._core import Format
 
 
@@ -37,16 +37,16 @@ def _as_tensor(x: Any) -> Any:
         return x
     torch, array = sys.modules["torch"], np.asarray(x)
     format = format_of_dtype(array.dtype)
-    if format is None or array.dtype.name in ("float16", "float32", "float64"):
+    if format is None or dtype_name(array.dtype) in ("float16", "float32", "float64"):
         return torch.from_numpy(array)
-    dtype = getattr(torch, array.dtype.name, None)
+    dtype = getattr(torch, dtype_name(array.dtype), None)
     words = torch.from_numpy(array.view(np.uint8 if array.dtype.itemsize == 1 else np.int16))
     return words if dtype is None else words.view(dtype)
 
 
 def value_type(format: Format) -> np.dtype[Any]:
     """float32 if it holds every value of a format, else float64."""
-    return np.dtype(np.float32 if Format("fp32").holds(format) else np.float64)
+    return np.dtype(np.float32 if FP32.holds(format) else np.float64)
 
 
 def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None) -> Array:
@@ -87,7 +87,7 @@ def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
     if own is None or not own.holds(format) or any(getattr(format, special) and not getattr(own, special) for special in ("has_nan", "has_infinity", "has_negative_zero")):
         raise TypeError(f"{argument}: {dtype} does not hold every value of {format}; accepted: " + ", ".join(dict.fromkeys(
             str(d) for d in (dtype_of_format(format), np.dtype(np.float16) if Format("fp16").holds(format) else None,
-                             np.dtype(np.float32) if Format("fp32").holds(format) else None, np.dtype(np.float64)) if d is not None)))
+                             np.dtype(np.float32) if FP32.holds(format) else None, np.dtype(np.float64)) if d is not None)))
 
 
 def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:

@@ -6,17 +6,19 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, exact_values, format_of_dtype
+from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, dtype_name, exact_values, format_of_dtype
 from ._core import Format, Rounding
 from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
+
+_FP16, _FLOAT16, _FLOAT64 = Format("fp16"), np.dtype(np.float16), np.dtype(np.float64)
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
     """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
     else float32; float64 where float32 does not hold the format's range."""
-    if x.dtype.name == "float16" and Format("fp16").holds(format):
+    if x.dtype == _FLOAT16 and _FP16.holds(format):
         return np.dtype(np.float16)
-    wide = x.dtype.name == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
+    wide = x.dtype == _FLOAT64 or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
     return np.dtype(np.float64 if wide or _goes_beyond_float32(format) else np.float32)
 
 
@@ -34,11 +36,11 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         if asked is not None and asked != out.dtype:
             raise TypeError(f"dtype: {asked}, and out has {out.dtype}; accepted: one of them")
     wanted = out.dtype if out is not None else asked or _result_type(array, format)
-    own_type = wanted == array.dtype and (wanted.name == "float64" or wanted.name == "float32" and not _goes_beyond_float32(format))
+    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or dtype_name(wanted) == "float32" and not _goes_beyond_float32(format))
     if (asked is not None or out is not None) and not own_type:
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
     values = exact_values(array)
-    if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and wanted.name not in ("float32", "float64"):
+    if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64"):
         # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
         # code words.
         codes = np.empty(values.shape, code_type(format))
@@ -102,7 +104,7 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any 
     wanted = value_type(f) if dtype is None else as_dtype(dtype)
     if dtype is not None:
         holds_or_raise(wanted, f, "dtype")
-    if dtype is not None and format_of_dtype(wanted) == f and wanted.name not in ("float32", "float64"):
+    if dtype is not None and format_of_dtype(wanted) == f and dtype_name(wanted) not in ("float32", "float64"):
         return finish(words.view(wanted), words.ndim == 0)
-    native = wanted if wanted.name in ("float32", "float64") else value_type(f)
+    native = wanted if dtype_name(wanted) in ("float32", "float64") else value_type(f)
     return finish(decoded(f, words, native).astype(wanted, copy=False), words.ndim == 0)

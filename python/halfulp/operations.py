@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_of_format,
+from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_name, dtype_of_format,
                       exact_values, format_of_dtype)
 from ._core import Format, Rounding
 from ._outputs import decoded, finish, tensors_stay
@@ -133,7 +133,7 @@ def _convert(a: ArrayLike, to: FormatLike, format: FormatLike | None, *, roundin
     x = as_array(a, "a")
     r = as_rounding(rounding, overflow, random_bits)
     if format is None and x.dtype.kind in "iu" and not codes:
-        from_ = {"int32": "i32", "uint32": "u32", "uint64": "u64"}.get(x.dtype.name, "i64")
+        from_ = {"int32": "i32", "uint32": "u32", "uint64": "u64"}.get(dtype_name(x.dtype), "i64")
         signed = _INTEGERS[from_]
         words = [np.require(x, signed, ["C_CONTIGUOUS", "ALIGNED"]).view(f"u{signed.itemsize}")]
     else:
