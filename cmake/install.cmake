@@ -12,8 +12,12 @@ foreach(folder formats emulation)
     FILES_MATCHING PATTERN "*.hpp")
 endforeach()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/halfulp-config-version.cmake COMPATIBILITY SameMinorVersion)
+set(dependencies)
+if(HALFULP_ARRAYS)
+  set(dependencies "include(CMakeFindDependencyMacro)\nfind_dependency(TBB)\nfind_dependency(hwy)\n")
+endif()
 file(WRITE ${PROJECT_BINARY_DIR}/halfulp-config.cmake
-  "include(CMakeFindDependencyMacro)\nfind_dependency(TBB)\nfind_dependency(hwy)\ninclude(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
+  "${dependencies}include(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
 install(FILES ${PROJECT_BINARY_DIR}/halfulp-config.cmake ${PROJECT_BINARY_DIR}/halfulp-config-version.cmake
   DESTINATION ${package_dir})
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)

@@ -15,8 +15,8 @@ std::string shape(std::size_t rows, std::size_t columns) {
 [[noreturn]] void Checker::refuse(const std::string& why) const { throw std::invalid_argument(where + ": " + why); }
 
 void Checker::sizes(std::size_t m, std::size_t n, std::size_t k) const {
-  const std::size_t largest = std::size_t{1} << 40;
-  const auto much = [&](std::size_t x, std::size_t y) {
+  const std::uint64_t largest = std::uint64_t{1} << 40;
+  const auto much = [&](std::uint64_t x, std::uint64_t y) {
     return x > largest || y > largest || (x > 0 && y > largest / x);
   };
   if (much(m, k) || much(k, n) || much(m, n))
@@ -33,8 +33,8 @@ void Checker::extent(const std::string& name, std::size_t size, std::size_t rows
     refuse(name + " has a leading dimension of " + std::to_string(leading) + ", less than its rows of " +
            std::to_string(columns));
   if (rows == 0 || columns == 0) return;
-  const std::size_t most = std::size_t{1} << 60;
-  const std::size_t needed = rows - 1 > most / leading ? most : (rows - 1) * leading + columns;
+  const std::uint64_t most = std::uint64_t{1} << 60;
+  const std::uint64_t needed = rows - 1 > most / leading ? most : (rows - 1) * std::uint64_t{leading} + columns;
   if (size < needed)
     refuse(name + " has " + std::to_string(size) + " words, but " + shape(rows, columns) +
            " with a leading dimension of " + std::to_string(leading) + " takes " + std::to_string(needed));

@@ -23,7 +23,7 @@ constexpr std::string_view integers =
     "Jacob et al. 2018, arXiv:1712.05877; torchao quant_primitives, choose_qparams_affine";
 
 /// More than any tensor's row; products of sizes stay far from 2^64.
-constexpr std::size_t max_block_elements = std::size_t{1} << 32;
+constexpr std::uint64_t max_block_elements = std::uint64_t{1} << 32;
 
 constexpr BlockElement floats(const FloatFormat& f) { return {f, 0, 0, IntegerRange::symmetric}; }
 constexpr BlockElement ints(int bits, int fraction, IntegerRange range) { return {{}, bits, fraction, range}; }
@@ -142,17 +142,11 @@ std::vector<std::string_view> pieces(std::string_view text) {
                               "; accepted: " + std::string(block_grammar));
 }
 
-std::optional<FloatFormat> float_format(std::string_view word) {
-  try {
-    return parse_format(word);
-  } catch (const std::invalid_argument&) { return std::nullopt; }
-}
-
-bool is_element(std::string_view word) { return integer_element(word) || float_format(word); }
+bool is_element(std::string_view word) { return integer_element(word) || find_format(word); }
 
 BlockElement parse_element(std::string_view name, std::string_view word) {
   if (const auto e = integer_element(word)) return *e;
-  if (const auto f = float_format(word)) return floats(*f);
+  if (const auto f = find_format(word)) return floats(*f);
   refuse(name, "has an unknown element '" + shown(word) +
                    "': a format of at most 8 bits, or intB[.F][full|affine], uintBaffine with 2 to 8 bits");
 }
@@ -180,7 +174,7 @@ BlockFormat parse_block_format(std::string_view name) {
     f.element = parse_element(name, words[0]);
     f.rows = shape(words[1])->rows, f.columns = shape(words[1])->columns;
     if (words.size() < 3) refuse(name, "lacks the format of its scales");
-    const auto scale = float_format(words[2]);
+    const auto scale = find_format(words[2]);
     if (!scale) refuse(name, "has scales of an unknown format '" + shown(words[2]) + "'");
     f.scale = *scale;
     f.rule = f.scale == e8m0 ? ScaleRule::floor : ScaleRule::amax;
@@ -225,8 +219,8 @@ std::string defect(const BlockFormat& f) {
     if (e.format.emin() - e.format.fraction_bits < -126 || e.format.emax() > 126)
       return "has elements beyond the range of fp32";
   }
-  if (f.rows > max_block_elements || (f.rows && f.columns > max_block_elements / f.rows) ||
-      f.columns > max_block_elements)
+  const std::uint64_t rows = f.rows, columns = f.columns;
+  if (rows > max_block_elements || (rows && columns > max_block_elements / rows) || columns > max_block_elements)
     return "has blocks of more than 2^32 elements";
   if (const std::string why = defect(f.scale); !why.empty()) return "has scales whose format " + why;
   if (f.scale.precision() > 24 || f.scale.emin() < -127 || f.scale.emax() > 127)

@@ -77,8 +77,10 @@ const NamedFormat* find_named(const FloatFormat& format) {
   return nullptr;
 }
 
-FloatFormat parse_format(std::string_view name) {
-  const std::string wanted = lowered(name);
+namespace {
+
+/// The format that a name in lower case names or describes, which may have a defect.
+std::optional<FloatFormat> described(const std::string& wanted) {
   for (const NamedFormat& row : named_formats) {
     if (wanted == row.name) return row.format;
     for (const std::string_view alias : row.aliases)
@@ -96,11 +98,26 @@ FloatFormat parse_format(std::string_view name) {
       format.nonfinite = suffix.nonfinite;
       if (!has_bias && format.exponent_bits >= 1 && format.exponent_bits <= 11)
         format.bias = default_bias(format.exponent_bits, format.nonfinite);
-      if (const std::string why = defect(format); !why.empty())
-        throw std::invalid_argument("format '" + std::string(name) + "' " + why +
-                                    "; accepted: " + std::string(format_grammar));
       return format;
     }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<FloatFormat> find_format(std::string_view name) {
+  const auto format = described(lowered(name));
+  return format && defect(*format).empty() ? format : std::nullopt;
+}
+
+FloatFormat parse_format(std::string_view name) {
+  const std::string wanted = lowered(name);
+  if (const auto format = described(wanted)) {
+    if (const std::string why = defect(*format); !why.empty())
+      throw std::invalid_argument("format '" + std::string(name) + "' " + why +
+                                  "; accepted: " + std::string(format_grammar));
+    return *format;
   }
 
   // What people say of two formats, and of formats whose numbers share scales.

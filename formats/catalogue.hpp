@@ -5,6 +5,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,8 @@ const NamedFormat* find_named(const FloatFormat& format);
 /// `eXmY[bBIAS][ieee|fn|fnuz|p3109|finite]` with 1..11 exponent and 0..52 fraction bits.
 /// Throws std::invalid_argument with one line: what was wrong, the nearest names, what is accepted.
 FloatFormat parse_format(std::string_view name);
+/// The same, or none.
+std::optional<FloatFormat> find_format(std::string_view name);
 
 /// What keeps a descriptor from being a format that the project computes with, as in "has 0 exponent bits, not 1 to
 /// 11"; empty if nothing does. A FloatFormat{} is none.

@@ -20,7 +20,7 @@ FLOORS = {"emulation": ["", "array", "unit", "product", "block", "cast", "witnes
 # In these rooms a folder may include the room's own level, but no other folder.
 SEPARATE = ["experiments"]
 # These may include every room, themselves, and what is named here. No room includes them.
-GUESTS = {"benchmarks": ["python"], "docs": ["python"], "notebooks": ["python"], "python": [], "tests": ["docs", "python"]}
+GUESTS = {"benchmarks": ["python"], "docs": ["python"], "notebooks": ["python"], "python": [], "tests": ["docs", "python", "web"], "web": []}
 # These packages do not import each other: the page is also drawn where halfulp is not installed.
 PACKAGES = ["python/halfulp", "python/halfulp_page"]
 COMPILED = ["python/halfulp/_core"]  # modules without a Python file

@@ -1,0 +1,18 @@
+# A toolchain file for WebAssembly by Debian's clang-19, wasi-libc and libc++: ./run web uses it. The module has one thread
+# and no exceptions of its own (web/exceptions.cpp).
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR wasm32)
+set(CMAKE_CXX_COMPILER clang++-19)
+set(CMAKE_CXX_COMPILER_TARGET wasm32-wasi)
+set(CMAKE_AR ar)  # of binutils, which makes no index of such files: wasm-ld does without
+set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcS <TARGET> <OBJECTS>")
+set(CMAKE_CXX_ARCHIVE_FINISH "")
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+
+# Packages that are headers alone, for a compiler that must not see this machine's C library: links to their folders.
+set(halfulp_header_folders ${CMAKE_BINARY_DIR}/header_packages)
+foreach(folder boost Random123)
+  find_path(${folder}_folder NAMES ${folder} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  file(MAKE_DIRECTORY ${halfulp_header_folders})
+  file(CREATE_LINK ${${folder}_folder}/${folder} ${halfulp_header_folders}/${folder} SYMBOLIC)
+endforeach()

@@ -1,0 +1,73 @@
+"""halfulp.wasm in Chromium: every digest is the program's, refusals have its words, and nothing is fetched.
+
+HALFULP_DIGESTS: the program that prints the digests; HALFULP_MODULE: halfulp.wasm.
+"""
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+DOOR = Path(__file__).resolve().parents[2] / "web" / "halfulp.js"
+
+
+def setUpModule():
+    if not Path(os.environ["HALFULP_MODULE"]).exists():
+        raise unittest.SkipTest("no halfulp.wasm (./run web builds it)")
+
+
+class Module(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        driver = shutil.which("chromedriver")
+        if not driver:
+            raise unittest.SkipTest("no chromedriver")
+        options = Options()
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"):
+            options.add_argument(word)
+        try:
+            cls.browser = webdriver.Chrome(service=Service(driver), options=options)
+        except WebDriverException as why:
+            raise unittest.SkipTest(f"no browser: {' '.join(str(why.msg).split())[:200]}") from None
+        cls.addClassCleanup(cls.browser.quit)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        page = Path(folder.name) / "page.html"
+        module = base64.b64encode(Path(os.environ["HALFULP_MODULE"]).read_bytes()).decode()
+        door = DOOR.read_text(encoding="utf-8").replace("export async function", "async function")
+        page.write_text(f"""<!DOCTYPE html><meta charset="utf-8"><title>module</title><script type="module">{door}
+window.halfulp = await load(Uint8Array.from(atob("{module}"), (c) => c.charCodeAt(0)));
+</script>""", encoding="utf-8")
+        cls.browser.set_script_timeout(600)
+        cls.browser.get(page.as_uri())
+
+    def ask(self, program):
+        """What a program of JavaScript returns."""
+        return self.browser.execute_async_script(f"const done = arguments[arguments.length - 1]; (async () => {{ {program} }})().then(done, (error) => done(String(error)));")
+
+    def test_every_digest_is_the_programs(self):
+        expected = subprocess.run([os.environ["HALFULP_DIGESTS"]], check=True, capture_output=True, text=True).stdout.splitlines()
+        found = self.ask("return window.halfulp.digests().map(({name, digest}) => digest() + ' ' + name);")
+        self.assertGreater(len(expected), 2000)
+        self.assertEqual(len(found), len(expected))
+        self.assertEqual([line for line, other in zip(found, expected) if line != other], [])
+
+    def test_numbers_and_refusals(self):
+        self.assertEqual(self.ask("return window.halfulp.exact('e4m3', window.halfulp.parse('e4m3', '0.1'));"), "0.1015625")
+        self.assertEqual(self.ask("return window.halfulp.exact('fp16', window.halfulp.parse('fp16', '0.1', 'toward-positive'));"), "0.10003662109375")
+        self.assertIn("Error: unknown format 'e4m4x'; did you mean e4m3?", self.ask("return window.halfulp.exact('e4m4x', 0n);"))
+        self.assertIn("Error: ", self.ask("return window.halfulp.parse('fp16', 'ten');"))
+        self.assertEqual(self.ask("return window.halfulp.exact('bf16', 0x3f80n);"), "1", "after errors it goes on")
+
+
+if __name__ == "__main__":
+    unittest.main()

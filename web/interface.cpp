@@ -1,0 +1,47 @@
+// The module's functions, as halfulp.js calls them. Text comes in as UTF-8 in memory from `take`, with its length, and
+// goes out ended by a zero byte, valid until the next call. What the library refuses becomes a JavaScript Error
+// (runtime.cpp).
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/web/digests.hpp>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#define HALFULP_EXPORT(name) extern "C" __attribute__((export_name(#name)))
+
+namespace halfulp::web {
+namespace {
+
+const char* answer(std::string text) {
+  static std::string kept;
+  kept = std::move(text);
+  return kept.c_str();
+}
+
+}  // namespace
+
+HALFULP_EXPORT(take) void* module_take(std::size_t bytes) { return std::malloc(bytes); }
+HALFULP_EXPORT(give) void module_give(void* address) { std::free(address); }
+
+/// The code word of a number as people write it, rounded once.
+HALFULP_EXPORT(parse)
+std::uint64_t module_parse(const char* format, std::size_t format_size, const char* mode, std::size_t mode_size,
+                           const char* text, std::size_t text_size, std::uint64_t random) {
+  Rounding rounding;
+  rounding.mode = parse_rounding_mode({mode, mode_size});
+  return parse(parse_format({format, format_size}), rounding, {text, text_size}, random).code;
+}
+/// The value of a code word, every digit of it.
+HALFULP_EXPORT(print_exact)
+const char* module_print_exact(const char* format, std::size_t size, std::uint64_t code) {
+  return answer(print_exact(parse_format({format, size}), code));
+}
+
+HALFULP_EXPORT(digest_count) std::size_t module_digest_count() { return digest_count(); }
+HALFULP_EXPORT(digest_name) const char* module_digest_name(std::size_t index) { return answer(digest_name(index)); }
+HALFULP_EXPORT(digest_of) std::uint64_t module_digest_of(std::size_t index) { return digest_of(index); }
+
+}  // namespace halfulp::web
