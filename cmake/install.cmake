@@ -17,7 +17,7 @@ if(HALFULP_ARRAYS)
   set(dependencies "include(CMakeFindDependencyMacro)\nfind_dependency(TBB)\nfind_dependency(hwy)\n")
 endif()
 file(WRITE ${PROJECT_BINARY_DIR}/halfulp-config.cmake
-  "${dependencies}include(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
+  "set(halfulp_ARRAYS ${HALFULP_ARRAYS})\n${dependencies}include(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
 install(FILES ${PROJECT_BINARY_DIR}/halfulp-config.cmake ${PROJECT_BINARY_DIR}/halfulp-config-version.cmake
   DESTINATION ${package_dir})
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)

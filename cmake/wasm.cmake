@@ -1,5 +1,5 @@
 # A toolchain file for WebAssembly by Debian's clang-19, wasi-libc and libc++: ./run web uses it. The module has one thread
-# and no exceptions of its own (web/exceptions.cpp).
+# and no exceptions of its own (web/runtime.cpp).
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 set(CMAKE_CXX_COMPILER clang++-19)

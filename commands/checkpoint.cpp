@@ -161,7 +161,7 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
       ->type_name("GLOB[,GLOB]");
   options
       ->add(*choose, "--layout", "layout",
-            "bytes are what that layout takes (torchao, ...); only formats that it holds")
+            "count the bytes of this layout (torchao, ...), and take only formats that it holds")
       ->type_name("WRITER");
   choose->add_option("--mix", options->mix, "the choice as JSON: the format of each tensor that is rounded")
       ->type_name("FILE.json");

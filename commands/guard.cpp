@@ -123,6 +123,26 @@ void parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
+/// As many open files as the system allows, for a scope: a checkpoint may be thousands, and shells allow 1024. The
+/// process may be Python, which keeps what it had.
+class ManyFiles {
+ public:
+  ManyFiles() : known_(::getrlimit(RLIMIT_NOFILE, &before_) == 0) {
+    rlimit most = before_;
+    most.rlim_cur = most.rlim_max;
+    if (known_) (void)::setrlimit(RLIMIT_NOFILE, &most);
+  }
+  ~ManyFiles() {
+    if (known_) (void)::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  ManyFiles(const ManyFiles&) = delete;
+  ManyFiles& operator=(const ManyFiles&) = delete;
+
+ private:
+  rlimit before_{};
+  bool known_;
+};
+
 }  // namespace
 
 void print_error(std::string message) {
@@ -135,11 +155,7 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
   int status = exit_status::done;
   std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail beyond `ulimit -f`, as on a full disk
-  // A checkpoint may be thousands of files, and shells allow 1024 open ones where the system allows many more.
-  if (rlimit files{}; ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    (void)::setrlimit(RLIMIT_NOFILE, &files);
-  }
+  const ManyFiles many_files;
   try {
     app.formatter(std::make_shared<HelpFormatter>());
     app.set_help_flag("-h,--help", "the help of this command");

@@ -1,5 +1,16 @@
-// halfulp.wasm as functions of JavaScript: the program's own formats and arithmetic, compiled. Code words are BigInts. What
-// the library refuses is an Error with the message that the program has.
+// halfulp.wasm as functions of JavaScript: the program's own formats and arithmetic, compiled. Code words come as BigInts,
+// and are taken as whole Numbers too. What the library refuses is an Error with the message that the program has; what is
+// no text or no code word, a TypeError.
+
+const text_of = (argument, given) => {
+  if (typeof given !== "string") throw new TypeError(`${argument}: ${String(given)}; accepted: text`);
+  return given;
+};
+const word_of = (argument, given) => {
+  const word = Number.isSafeInteger(given) ? BigInt(given) : given;
+  if (typeof word !== "bigint" || word < 0n || word >> 64n) throw new TypeError(`${argument}: ${String(given)}; accepted: 0n to 2n ** 64n - 1n`);
+  return word;
+};
 
 /** Resolves to the functions of a module, given its bytes. */
 export async function load(bytes) {
@@ -9,7 +20,7 @@ export async function load(bytes) {
   function instance() {
     let memory;
     const imports = {halfulp: {refuse: (at, size) => {
-      throw new Error(new TextDecoder().decode(new Uint8Array(memory.buffer, at, size)));
+      throw new Error(new TextDecoder().decode(new Uint8Array(memory.buffer, at >>> 0, size)));
     }}};
     // The C library of the module would write to standard error before it ends; nothing else of a system is there.
     for (const {module: from, name} of WebAssembly.Module.imports(module))
@@ -23,14 +34,15 @@ export async function load(bytes) {
   /** Calls a function with texts and numbers. After an error the instance is given up: nothing in it was unwound. */
   function call(name, ...given) {
     const taken = [];
-    const words = given.flatMap((word) => {
-      if (typeof word !== "string") return [word];
-      const text = new TextEncoder().encode(word), at = exports.take(text.length);
-      new Uint8Array(exports.memory.buffer, at, text.length).set(text);
-      taken.push(at);
-      return [at, text.length];
-    });
     try {
+      const words = given.flatMap((word) => {
+        if (typeof word !== "string") return [word];
+        const text = new TextEncoder().encode(word), at = exports.take(text.length + 1) >>> 0;  // addresses have no sign
+        if (at === 0) throw new RangeError(`${text.length} bytes of text; accepted: what a module's memory holds`);
+        new Uint8Array(exports.memory.buffer, at, text.length).set(text);
+        taken.push(at);
+        return [at, text.length];
+      });
       const answer = exports[name](...words);
       for (const at of taken) exports.give(at);
       return answer;
@@ -41,16 +53,17 @@ export async function load(bytes) {
   }
 
   function text(at) {
-    const bytes = new Uint8Array(exports.memory.buffer);
-    return new TextDecoder().decode(bytes.subarray(at, bytes.indexOf(0, at)));
+    const bytes = new Uint8Array(exports.memory.buffer), begin = at >>> 0;
+    return new TextDecoder().decode(bytes.subarray(begin, bytes.indexOf(0, begin)));
   }
 
   const code = (word) => BigInt.asUintN(64, word);
   return {
     /** The code word of a number such as "0.1", rounded once; `random`: the 32 bits of a stochastic rounding. */
-    parse: (format, number, mode = "nearest-even", random = 0n) => code(call("parse", format, mode, number, random)),
+    parse: (format, number, mode = "nearest-even", random = 0n) =>
+      code(call("parse", text_of("format", format), text_of("mode", mode), text_of("number", number), word_of("random", random))),
     /** Every decimal digit of a code word's value. */
-    exact: (format, word) => text(call("print_exact", format, word)),
+    exact: (format, word) => text(call("print_exact", text_of("format", format), word_of("word", word))),
     /** Digests of results, which the program has too: [{name, digest()}, ...]. */
     digests: () => Array.from({length: call("digest_count")}, (_, i) => ({
       name: text(call("digest_name", i)),

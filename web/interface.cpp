@@ -6,6 +6,7 @@
 #include <halfulp/web/digests.hpp>
 
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,13 @@ const char* answer(std::string text) {
   return kept.c_str();
 }
 
+std::uint64_t at_most(std::string_view what, std::uint64_t given, std::uint64_t largest) {
+  if (given > largest)
+    throw std::invalid_argument(std::string(what) + ": " + std::to_string(given) + "; accepted: 0 to " +
+                                std::to_string(largest));
+  return given;
+}
+
 }  // namespace
 
 HALFULP_EXPORT(take) void* module_take(std::size_t bytes) { return std::malloc(bytes); }
@@ -32,12 +40,14 @@ std::uint64_t module_parse(const char* format, std::size_t format_size, const ch
                            const char* text, std::size_t text_size, std::uint64_t random) {
   Rounding rounding;
   rounding.mode = parse_rounding_mode({mode, mode_size});
-  return parse(parse_format({format, format_size}), rounding, {text, text_size}, random).code;
+  return parse(parse_format({format, format_size}), rounding, {text, text_size}, at_most("random", random, 0xffff'ffff))
+      .code;
 }
 /// The value of a code word, every digit of it.
 HALFULP_EXPORT(print_exact)
 const char* module_print_exact(const char* format, std::size_t size, std::uint64_t code) {
-  return answer(print_exact(parse_format({format, size}), code));
+  const FloatFormat f = parse_format({format, size});
+  return answer(print_exact(f, at_most("word", code, f.code_mask())));
 }
 
 HALFULP_EXPORT(digest_count) std::size_t module_digest_count() { return digest_count(); }

@@ -76,15 +76,25 @@ bool is_usable(const Loss& loss) {
          loss.infinite_before == loss.infinite_after && std::isfinite(loss.relative_error());
 }
 
-/// The bytes of a tensor in that layout; none where it does not hold the tensor in this format.
-std::optional<std::uint64_t> bytes_in(const std::string& layout, const ModelTensor& tensor, const Kept& kept,
-                                      const ChosenFormat& format) {
+/// Whether a tensor of the checkpoint other than this one has a name.
+bool is_taken(const std::string& name, const ModelTensor& by, const ModelTensors& model) {
+  const StoredTensor* const other = model.files().find(name);
+  return other && other != by.plain &&
+         (!by.encoded || std::ranges::find(by.encoded->parts, other) == by.encoded->parts.end());
+}
+
+/// The bytes of a tensor in that layout; none where it does not hold the tensor in this format beside all others.
+std::optional<std::uint64_t> bytes_in(const std::string& layout, const ModelTensor& tensor, const ModelTensors& model,
+                                      const Kept& kept, const ChosenFormat& format) {
   if (layout == packed) return kept.bytes;
   if (!format.block()) return {};
   try {
+    const EncodedWeight weight(layout, tensor.name, tensor.shape, *format.block(), bf16);
     std::uint64_t bytes = 0;
-    for (const StoredTensor& part : EncodedWeight(layout, tensor.name, tensor.shape, *format.block(), bf16).parts())
+    for (const StoredTensor& part : weight.parts()) {
+      if (is_taken(part.name, tensor, model)) return {};
       bytes += part.bytes;
+    }
     return bytes;
   } catch (const std::invalid_argument&) { return {}; }
 }
@@ -96,15 +106,18 @@ class Choice {
     const NameGlobs keep(config, "keep", entries.model());
     const auto axes = static_cast<std::size_t>(config.integer("axes"));
     const std::string layout = config.text("layout");
+    std::size_t may_be_rounded = 0;
     for (const Entry& e : entries.all()) {
       const ModelTensor& t = *e.survey.tensor;
       signal_ += measured(e, {}, relative_).signal;
       elements_ += t.count, stored_ += t.bytes;
-      const bool kept = t.shape.size() < axes || t.count == 0 || keep.match(t.name);
+      // Tensors are rounded as floats: what fp32 does not hold stays, and quantize would refuse it.
+      const bool kept = t.shape.size() < axes || t.count == 0 || keep.match(t.name) || beyond_fp32(t, 0, t.count);
+      may_be_rounded += !kept;
       Tensor tensor{&e};
       for (std::size_t f = 0; f < entries.formats().size() && !kept; ++f) {
         const Kept& k = e.survey.kept[f];
-        const auto bytes = bytes_in(layout, t, k, entries.formats()[f]);
+        const auto bytes = bytes_in(layout, t, entries.model(), k, entries.formats()[f]);
         if (!bytes || !is_usable(k.loss)) continue;
         tensor.options.push_back({static_cast<double>(*bytes), measured(e, k.loss, relative_).error});
         tensor.formats.push_back(f);
@@ -113,7 +126,8 @@ class Choice {
       tensor.formats.push_back(entries.formats().size());
       tensors_.push_back(std::move(tensor));
     }
-    if (layout != packed && std::ranges::all_of(tensors_, [](const Tensor& t) { return t.options.size() == 1; }))
+    if (layout != packed && may_be_rounded &&
+        std::ranges::all_of(tensors_, [](const Tensor& t) { return t.options.size() == 1; }))
       throw std::invalid_argument(fmt::format(
           "layout: {} holds no tensor that may be rounded in any of these formats; accepted: --formats of this layout "
           "(docs/how-to/inspect-a-checkpoint.md, Write it, has a table)",

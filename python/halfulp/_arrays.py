@@ -74,7 +74,7 @@ def as_format(format: FormatLike, argument: str = "format") -> Format:
     if isinstance(format, Format):
         return format
     if isinstance(format, str):
-        return _named_format(format)
+        return _named_format(str.__str__(format))  # a subclass need not be hashable
     if isinstance(format, BlockFormat):
         raise TypeError(f"{argument}: {format} is a block format; accepted here: a Format, its name, or a floating-point dtype")
     if isinstance(format, (np.dtype, type)) or is_torch(format, "dtype"):
@@ -99,7 +99,7 @@ def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int
     if overflow is not None and not isinstance(overflow, str):
         raise TypeError(f"overflow: {overflow!r}; accepted: 'ieee', 'saturate'")
     bits = 32 if random_bits is None else as_integer(random_bits, "random_bits", 1, 32)
-    return _named_rounding(rounding, overflow="ieee" if overflow is None else overflow, random_bits=bits)
+    return _named_rounding(str.__str__(rounding), overflow="ieee" if overflow is None else str.__str__(overflow), random_bits=bits)
 
 
 def as_integer(value: Any, argument: str, least: int, most: int) -> int:

@@ -10,15 +10,15 @@ from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as
 from ._core import Format, Rounding
 from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
 
-_FP16, _FLOAT16, _FLOAT64 = Format("fp16"), np.dtype(np.float16), np.dtype(np.float64)
+_FP16 = Format("fp16")
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
     """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
     else float32; float64 where float32 does not hold the format's range."""
-    if x.dtype == _FLOAT16 and _FP16.holds(format):
+    if dtype_name(x.dtype) == "float16" and _FP16.holds(format):
         return np.dtype(np.float16)
-    wide = x.dtype == _FLOAT64 or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
+    wide = dtype_name(x.dtype) == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
     return np.dtype(np.float64 if wide or _goes_beyond_float32(format) else np.float32)
 
 

@@ -235,8 +235,8 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
 
     checkpoint: as for inspect(). One budget: bytes ("900MB", 900_000_000), or a share of what the tensors take (0.3);
     bits, the most an element on average; or sqnr, the least signal to error in dB, for the fewest bytes. keep: globs of
-    tensors that stay as they are stored. layout: whose code words and scales the file is to have, as for
-    quantize_checkpoint(): bytes are what they take there, and formats are those it holds. mix: a JSON file for the
+    tensors that stay as they are stored. layout: whose code words and scales the file is to have
+    (a layout of quantize_checkpoint()): bytes are what they take there, and formats are those it holds. mix: a JSON file for the
     choice. Everything else is as for inspect(): axes=1, measure="relative".
 
     >>> import tempfile

@@ -112,3 +112,31 @@ def test_gfloat():
             for saturate in (True, False):
                 expected = [gfloat.round_float(info, v, theirs, sat=saturate) for v in x]
                 same(halfulp.quantize(x, f, rounding=mode, overflow="saturate" if saturate else "ieee"), np.array(expected))
+
+
+@pytest.mark.parametrize("format", ["fp64", "e8m40", "e11m30", "e4m3", "fp16"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u8"])
+def test_byte_orders_are_the_same_numbers(dtype, format):
+    values = np.array([1, 3, 100, 1001] if dtype[0] in "iu" else [0.1, 1 / 3, -7.25, 1000], dtype)
+    native, swapped = halfulp.quantize(values, format), halfulp.quantize(values.astype(">" + dtype), format)
+    assert native.dtype == swapped.dtype and swapped.dtype.isnative
+    np.testing.assert_array_equal(native, swapped)
+    np.testing.assert_array_equal(halfulp.encode(values, format), halfulp.encode(values.astype(">" + dtype), format))
+
+
+def test_text_of_a_class_without_hash():
+    class Text(str):
+        __hash__ = None
+
+    assert halfulp.quantize(0.3, Text("e4m3"), rounding=Text("toward-zero"), overflow=Text("saturate")) == 0.28125
+
+
+def test_commands_leave_the_limit_of_open_files():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 256), before[1]))
+    try:
+        halfulp.formats()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(before[0], 256), before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -10,6 +10,7 @@
 #include <halfulp_test_paths.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -158,6 +159,28 @@ TEST_F(CheckpointCommand, CountsTheBytesOfALayout) {
   const Json tensors = results()["tensors"];
   for (std::size_t i = 0; i < tensors["columns"].size(); ++i)
     if (tensors["columns"][i]["name"] == "bytes") { EXPECT_EQ(tensors["rows"][0][i], bytes); }
+}
+
+TEST_F(CheckpointCommand, ChoosesWhatQuantizeWrites) {
+  // A number that no float holds, and a tensor with the name that a layout's scales would have: both stay.
+  std::vector<StoredTensor> tensors{{"a.weight", &element_type_of(fp64), {2, 32}, 64, 0, 512, 0},
+                                    {"b.weight", &element_type_of(fp32), {2, 32}, 64, 0, 256, 0},
+                                    {"b.weight_scale", &element_type_of(fp32), {1}, 1, 0, 4, 0},
+                                    {"c.weight", &element_type_of(fp32), {2, 32}, 64, 0, 256, 0}};
+  const std::string header = safetensors_header(tensors, {});
+  std::string data(512 + 256 + 256 + 4, '\0');
+  const double far = 1e300;
+  std::memcpy(data.data() + 8, &far, sizeof far);
+  std::ofstream(checkpoint, std::ios::binary) << header << data;
+  const fs::path mix = temporary / "mix.json", out = temporary / "out.safetensors";
+  ASSERT_EQ(
+      choose({"--formats", "e4m3-row", "--bytes", "900B", "--layout", "compressed-tensors", "--mix", mix.string()})
+          .status,
+      0);
+  EXPECT_EQ(read_json(mix)["tensors"], Json::parse(R"({"c.weight": "e4m3-row"})"));
+  const Outcome written = quantize({"--mix", mix.string(), "--layout", "compressed-tensors", "--out", out.string()});
+  EXPECT_EQ(written.status, 0) << written.err;
+  EXPECT_EQ(choose({"--formats", "e4m3-row", "--bits", "64", "--layout", "torchao", "--keep", "*"}).status, 0);
 }
 
 TEST_F(CheckpointCommand, WritesWhatWasChosenAndComparesIt) {

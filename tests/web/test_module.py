@@ -65,7 +65,11 @@ window.halfulp = await load(Uint8Array.from(atob("{module}"), (c) => c.charCodeA
         self.assertEqual(self.ask("return window.halfulp.exact('e4m3', window.halfulp.parse('e4m3', '0.1'));"), "0.1015625")
         self.assertEqual(self.ask("return window.halfulp.exact('fp16', window.halfulp.parse('fp16', '0.1', 'toward-positive'));"), "0.10003662109375")
         self.assertIn("Error: unknown format 'e4m4x'; did you mean e4m3?", self.ask("return window.halfulp.exact('e4m4x', 0n);"))
-        self.assertIn("Error: ", self.ask("return window.halfulp.parse('fp16', 'ten');"))
+        for call, words in (("parse('fp16', 'ten')", "Error: 'ten'"), ("parse('fp16', '1', 'up')", "Error: unknown rounding mode 'up'"), ("exact('fp16', 0x10000n)", "Error: word: 65536; accepted: 0 to 65535"),
+                            ("parse('fp16', '1', 'stochastic', 1n << 32n)", "Error: random: 4294967296; accepted: 0 to 4294967295"), ("exact('fp16', 1n << 64n)", "TypeError: word: 18446744073709551616; accepted"),
+                            ("exact('fp16', 0.5)", "TypeError: word: 0.5"), ("exact('fp16', '5')", "TypeError: word: 5"), ("exact(undefined, 0n)", "TypeError: format: undefined; accepted: text"), ("parse('fp16', 0.1)", "TypeError: number: 0.1; accepted: text")):
+            self.assertIn(words, self.ask(f"return window.halfulp.{call};"))
+        self.assertEqual(self.ask("return window.halfulp.exact('fp16', 0x3c00);"), "1")
         self.assertEqual(self.ask("return window.halfulp.exact('bf16', 0x3f80n);"), "1", "after errors it goes on")
 
 
