@@ -139,7 +139,7 @@ def test_objects_that_are_no_reports():
     deep: dict = {}
     for _ in range(3000):
         deep = {"deeper": deep}
-    with pytest.raises(ValueError, match="^report: nested too deeply"):
+    with pytest.raises(ValueError, match="^report: nested (too deeply|deeper than 64 levels)"):  # from Python 3.13 on json writes it, and the program refuses
         halfulp.validate(deep)
     answer = halfulp.validate({})
     assert answer.status == 1 and "/" not in answer.split(":")[0] and answer.startswith("report")
