@@ -1,5 +1,4 @@
-# A toolchain file for WebAssembly by Debian's clang-19, wasi-libc and libc++: ./run web uses it. The module has one thread
-# and no exceptions of its own (web/runtime.cpp).
+# The toolchain file of ./run web: Debian's clang-19, wasi-libc and libc++.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 set(CMAKE_CXX_COMPILER clang++-19)
@@ -9,7 +8,8 @@ set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcS <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_FINISH "")
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
-# Packages that are headers alone, for a compiler that must not see this machine's C library: links to their folders.
+# Boost and Random123 are headers alone. They lie beside the headers of this machine's C library, which must not be
+# found: so the compiler looks into a folder of links.
 set(halfulp_header_folders ${CMAKE_BINARY_DIR}/header_packages)
 foreach(folder boost Random123)
   find_path(${folder}_folder NAMES ${folder} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)

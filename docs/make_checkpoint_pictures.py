@@ -2,10 +2,10 @@
 """Makes the pictures of docs/how-to/inspect-a-checkpoint.md, of the checkpoint that the page itself makes.
 
   docs/make_checkpoint_pictures.py --halfulp build/release/bin/halfulp           # writes the pictures
-  docs/make_checkpoint_pictures.py --halfulp ... --check                         # exit status 1 where their numbers are others
+  docs/make_checkpoint_pictures.py --halfulp ... --check                         # exit status 1 where numbers differ
 
 Needs NumPy and matplotlib, whose versions draw the same numbers differently. So --check compares what a picture says in
-words (its <desc>), which has them all.
+words (its <desc>): every format's bits and decibels, of layers and tensors the least and the most in each format.
 """
 import argparse
 import pathlib

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-// Random123 refuses CPUs on which nobody tried it. Philox is 32-bit integers alone, and the tests of web/ try it there.
+// Random123 stops with an error on CPUs that its authors have not tried. Philox needs only 32-bit integers, and the
+// test web_module compares what it gives there.
 #if defined(__wasm__)
 #define __riscv
 #include <Random123/philox.h>

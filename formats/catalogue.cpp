@@ -67,18 +67,6 @@ bool take_letter(std::string_view& text, char letter) {
   return true;
 }
 
-}  // namespace
-
-std::span<const NamedFormat> catalogue() { return named_formats; }
-
-const NamedFormat* find_named(const FloatFormat& format) {
-  for (const NamedFormat& row : named_formats)
-    if (row.format == format) return &row;
-  return nullptr;
-}
-
-namespace {
-
 /// The format that a name in lower case names or describes, which may have a defect.
 std::optional<FloatFormat> described(const std::string& wanted) {
   for (const NamedFormat& row : named_formats) {
@@ -105,6 +93,14 @@ std::optional<FloatFormat> described(const std::string& wanted) {
 }
 
 }  // namespace
+
+std::span<const NamedFormat> catalogue() { return named_formats; }
+
+const NamedFormat* find_named(const FloatFormat& format) {
+  for (const NamedFormat& row : named_formats)
+    if (row.format == format) return &row;
+  return nullptr;
+}
 
 std::optional<FloatFormat> find_format(std::string_view name) {
   const auto format = described(lowered(name));

@@ -46,21 +46,24 @@ std::string titled(std::string_view what, const FloatFormat& f, RoundingMode mod
   return std::string(what) + " " + format_name(f) + " " + std::string(name_of(mode)) + ", " + std::string(operands);
 }
 
-/// Whether Boost's long integers do the work, thousands of times slower than the rest.
-bool is_elementary(Operation op) { return op == Operation::rsqrt || op == Operation::exp || op == Operation::log2; }
-
 /// Operations on formats of at most 16 bits: one operand on all code words, two on all pairs of at most 8 bits.
 void add_operations(std::vector<Row>& rows, const FloatFormat& f, RoundingMode mode) {
   const std::uint64_t codes = std::uint64_t{1} << f.storage_bits();
   const Rounding rounding = rounding_in(mode);
   for (const OperationInfo& row : operations) {
     const Operation op = row.operation;
-    if (op == Operation::convert) continue;
-    // Of 16 bits all code words in one mode, and in the others one of 61.
-    const std::uint64_t step = is_elementary(op) && codes > 256 && mode != RoundingMode::nearest_even ? 61 : 1;
-    if (row.arity == 1)
-      rows.push_back({titled(row.name, f, mode, step == 1 ? "all code words" : "one of 61 code words"), [=](Digest& d) {
-                        for (std::uint64_t a = 0; a < codes; a += step)
+    if (op == Operation::convert)
+      rows.push_back({titled(row.name, f, mode, "all code words to every format"), [=](Digest& d) {
+                        for (const NamedFormat& to : catalogue()) {
+                          const Task task{op, f, to.format, rounding};
+                          if (!refusal(task).empty()) continue;
+                          for (std::uint64_t a = 0; a < codes; ++a)
+                            d.add(evaluate(task, a, 0, 0, rounding_bits(seed, 0, a)));
+                        }
+                      }});
+    else if (row.arity == 1)
+      rows.push_back({titled(row.name, f, mode, "all code words"), [=](Digest& d) {
+                        for (std::uint64_t a = 0; a < codes; ++a)
                           d.add(evaluate(op, f, rounding, a, 0, 0, rounding_bits(seed, 0, a)));
                       }});
     if (row.arity == 2 && codes <= 256)

@@ -1,14 +1,18 @@
-// The module's functions, as halfulp.js calls them. Text comes in as UTF-8 in memory from `take`, with its length, and
-// goes out ended by a zero byte, valid until the next call. What the library refuses becomes a JavaScript Error
-// (runtime.cpp).
+// The module's functions, as halfulp.js calls them, and what it has instead of a C++ runtime. Text comes in as UTF-8 in
+// memory from `take`, with its length. It goes out ended by a zero byte, and is valid until the next call.
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/web/digests.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
 #define HALFULP_EXPORT(name) extern "C" __attribute__((export_name(#name)))
@@ -55,3 +59,25 @@ HALFULP_EXPORT(digest_name) const char* module_digest_name(std::size_t index) { 
 HALFULP_EXPORT(digest_of) std::uint64_t module_digest_of(std::size_t index) { return digest_of(index); }
 
 }  // namespace halfulp::web
+
+// What is thrown ends the call, and its text becomes the message of a JavaScript Error. Nothing in the module catches,
+// and nothing is unwound: the page makes a new instance after an error.
+extern "C" {
+
+/// Throws an Error of JavaScript with this text.
+[[noreturn]] __attribute__((import_module("halfulp"), import_name("refuse"))) void halfulp_refuse(const char* text,
+                                                                                                  std::size_t size);
+
+void* __cxa_allocate_exception(std::size_t size) noexcept { return std::malloc(size); }
+
+// All that the library throws begins with a std::exception.
+[[noreturn]] void __cxa_throw(void* thrown, std::type_info*, void (*)(void*)) {
+  const char* const text = static_cast<std::exception*>(thrown)->what();
+  halfulp_refuse(text, std::strlen(text));
+}
+
+// Debian's arithmetic of 128-bit integers for wasm32 is compiled with a guard of the stack.
+std::uintptr_t __stack_chk_guard = 0x5a17'c0de;
+[[noreturn]] void __stack_chk_fail() { __builtin_trap(); }
+
+}  // extern "C"

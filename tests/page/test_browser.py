@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,11 +17,11 @@ import unittest
 from pathlib import Path
 
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from chromium import browser  # noqa: E402
 
 WIDTHS = (360, 768, 1280)
 OVERFLOWING = """
@@ -30,21 +29,6 @@ OVERFLOWING = """
   return [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, .command') && e.getBoundingClientRect().right > wide + 1
     && getComputedStyle(e).clipPath === 'none').map(e => e.tagName + '.' + e.className).slice(0, 5);
 """
-
-
-def browser():
-    """Chromium without a window and without a network, or the reason why there is none."""
-    driver = shutil.which("chromedriver")
-    if not driver:
-        raise unittest.SkipTest("no chromedriver")
-    options = Options()
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    try:
-        return webdriver.Chrome(service=Service(driver), options=options)
-    except WebDriverException as why:
-        raise unittest.SkipTest(f"no browser: {' '.join(str(why.msg).split())[:200]}") from None
 
 
 class InABrowser(unittest.TestCase):

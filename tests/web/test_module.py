@@ -1,4 +1,4 @@
-"""halfulp.wasm in Chromium: every digest is the program's, refusals have its words, and nothing is fetched.
+"""halfulp.wasm in Chromium: every digest is the program's, and refusals have its words.
 
 HALFULP_DIGESTS: the program that prints the digests; HALFULP_MODULE: halfulp.wasm.
 """
@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import base64
 import os
-import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from chromium import browser  # noqa: E402
 
 DOOR = Path(__file__).resolve().parents[2] / "web" / "halfulp.js"
 
@@ -28,16 +26,7 @@ def setUpModule():
 class Module(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        driver = shutil.which("chromedriver")
-        if not driver:
-            raise unittest.SkipTest("no chromedriver")
-        options = Options()
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"):
-            options.add_argument(word)
-        try:
-            cls.browser = webdriver.Chrome(service=Service(driver), options=options)
-        except WebDriverException as why:
-            raise unittest.SkipTest(f"no browser: {' '.join(str(why.msg).split())[:200]}") from None
+        cls.browser = browser()
         cls.addClassCleanup(cls.browser.quit)
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
