@@ -8,10 +8,10 @@ set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcS <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_FINISH "")
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
-# Boost and Random123 are headers alone. They lie beside the headers of this machine's C library, which must not be
+# These are headers alone. They lie beside the headers of this machine's C library, which must not be
 # found: so the compiler looks into a folder of links.
 set(halfulp_header_folders ${CMAKE_BINARY_DIR}/header_packages)
-foreach(folder boost Random123)
+foreach(folder boost Random123 fmt nlohmann)
   find_path(${folder}_folder NAMES ${folder} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
   file(MAKE_DIRECTORY ${halfulp_header_folders})
   file(CREATE_LINK ${${folder}_folder}/${folder} ${halfulp_header_folders}/${folder} SYMBOLIC)

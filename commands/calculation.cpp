@@ -55,7 +55,7 @@ class Calculator {
     }
     const Rounded result = evaluate(e.operation, f, into_.rounding, codes[0], codes[1], codes[2], random());
     return step(e.text, result,
-                exact.size() == e.operands.size() ? exact_result(e.operation, exact, false) : std::nullopt);
+                exact.size() == e.operands.size() ? exact_result(e.operation, exact, irrational_result) : std::nullopt);
   }
 
  private:
@@ -193,7 +193,7 @@ Calculation calculate(const Expression& expression, const FloatFormat& format, c
   // Numbers alone need no arithmetic, which some formats do not have.
   const Task task{is_compound(expression) ? Operation::add : Operation::convert, format, format, rounding};
   if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
-  Calculation result{format, rounding, {}, {}, value_of(expression, false)};
+  Calculation result{format, rounding, {}, {}, value_of(expression, irrational_result)};
   result.result.code = Calculator(result, seed).code(expression);
   return result;
 }

@@ -42,7 +42,7 @@ std::optional<Rational> expression_value(std::string_view text) {
   if (text.find_first_of("+-*/^(", 1) == text.npos) return std::nullopt;
   const Expression expression = parse_expression(text);
   if (!is_compound(expression)) return std::nullopt;
-  if (const auto value = value_of(expression, true)) return value->value;
+  if (const auto value = value_of(expression, nullptr)) return value->value;
   throw std::invalid_argument(fmt::format(
       "'{}' is no rational number; accepted: numbers, + - * / ^ and parentheses (halfulp calc has functions "
       "and rounds each step)",
@@ -286,7 +286,7 @@ Json neighbour(const FloatFormat& f, const std::optional<Neighbour>& x) {
   return {{"code", nullptr}, {"value", static_cast<double>(x->value)}};
 }
 
-Json rational(const std::optional<Rational>& x) { return x ? Json(x->str()) : Json(nullptr); }
+Json rational(const std::optional<Rational>& x) { return x ? Json(fraction_text(*x)) : Json(nullptr); }
 
 }  // namespace
 
@@ -303,7 +303,7 @@ Json to_json(const Explanation& e) {
             {"hex_float", print_hex(f, e.code)},
             {"is_exact", e.exact},
             {"error", rational(e.error())},
-            {"ulp", e.value ? Json(e.ulp.str()) : Json(nullptr)},
+            {"ulp", e.value ? Json(fraction_text(e.ulp)) : Json(nullptr)},
             {"below", neighbour(f, e.below)},
             {"above", neighbour(f, e.above)}};
   for (const ModeOutcome& outcome : e.outcomes) {
@@ -313,7 +313,7 @@ Json to_json(const Explanation& e) {
     row["error_in_ulp"] = outcome.error ? number(static_cast<double>(Rational(*outcome.error / e.ulp))) : Json(nullptr);
     row["flags"] = flag_names(outcome.result.flags);
     row["reason"] = outcome.reason;
-    row["probability"] = outcome.probability.str();
+    row["probability"] = fraction_text(outcome.probability);
     json["modes"].push_back(std::move(row));
   }
   return json;

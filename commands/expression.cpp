@@ -2,8 +2,6 @@
 
 #include <halfulp/support/spelling.hpp>
 
-#include <boost/math/special_functions/log1p.hpp>
-#include <boost/multiprecision/cpp_bin_float.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +12,6 @@ namespace halfulp::cli {
 namespace {
 
 using boost::multiprecision::cpp_int;
-/// Irrational results to more digits than anybody prints.
-using Real = boost::multiprecision::number<boost::multiprecision::cpp_bin_float<110>>;
-
 constexpr std::size_t longest = 1000;
 constexpr int deepest = 100;
 /// Bits of powers: what a user can mean lies far within.
@@ -302,30 +297,6 @@ std::optional<Rational> rational_root(const Rational& x) {
   return Rational(n, d);
 }
 
-std::optional<Rational> from_real(const Real& x) {
-  if (!isfinite(x)) return std::nullopt;
-  if (x.is_zero()) return Rational(0);
-  int exponent = 0;
-  const Real mantissa = frexp(x, &exponent);
-  constexpr int bits = 360;
-  if (std::abs(exponent) > 4 * most_bits) return std::nullopt;
-  return Rational(Rational(ldexp(mantissa, bits).convert_to<cpp_int>()) * power_of_two(exponent - bits));
-}
-
-/// The relative error of an irrational result, in which the arithmetic with 110 digits may lose a few.
-Rational last_digit() { return Rational(1, boost::multiprecision::pow(cpp_int(10), 105)); }
-
-/// An inexact value as the number of at most 60 digits that it agrees with in 90, if there is one: 2, not
-/// 1.99...9 with a hundred digits.
-Known known(Rational value, Rational doubt) {
-  if (doubt.is_zero()) return {std::move(value), std::move(doubt)};
-  if (abs(value) <= doubt) return {Rational(0), std::move(doubt)};
-  const Rational shorter = rounded_to(value, 60);
-  if (abs(Rational(shorter - value)) <= abs(value) * Rational(1, boost::multiprecision::pow(cpp_int(10), 90)))
-    return {shorter, doubt + abs(Rational(shorter - value))};
-  return {std::move(value), std::move(doubt)};
-}
-
 Known product(const Known& a, const Known& b) {
   return known(a.value * b.value, abs(a.value) * b.doubt + abs(b.value) * a.doubt + a.doubt * b.doubt);
 }
@@ -337,6 +308,15 @@ std::optional<Known> inverse(const Known& x) {
 }
 
 }  // namespace
+
+Known known(Rational value, Rational doubt) {
+  if (doubt.is_zero()) return {std::move(value), std::move(doubt)};
+  if (abs(value) <= doubt) return {Rational(0), std::move(doubt)};
+  const Rational shorter = rounded_to(value, 60);
+  if (abs(Rational(shorter - value)) <= abs(value) * Rational(1, boost::multiprecision::pow(cpp_int(10), 90)))
+    return {shorter, doubt + abs(Rational(shorter - value))};
+  return {std::move(value), std::move(doubt)};
+}
 
 std::string with_typed_signs(std::string_view text) {
   constexpr std::pair<std::string_view, char> signs[] = {
@@ -361,20 +341,13 @@ bool is_compound(const Expression& expression) {
          expression.text.find("**") != std::string::npos;
 }
 
-std::optional<Known> exact_result(Operation operation, const std::vector<Known>& x, bool rational) {
+std::optional<Known> exact_result(Operation operation, const std::vector<Known>& x, IrrationalResult irrational) {
   const Rational& a = x[0].value;
   const Rational& da = x[0].doubt;
   const auto of_two = [](Rational value, Rational doubt) -> std::optional<Known> {
     return known(std::move(value), std::move(doubt));
   };
-  // An irrational function: its own error, and that of its operand by its slope there.
-  const auto irrational = [&](const Real& value, const Rational& slope) -> std::optional<Known> {
-    if (rational) return std::nullopt;
-    const std::optional<Rational> result = from_real(value);
-    if (!result) return std::nullopt;
-    return known(*result, abs(*result) * last_digit() + 2 * abs(slope) * da);
-  };
-  const auto real = [&](const Rational& value) { return Real(Real(numerator(value)) / Real(denominator(value))); };
+  const auto otherwise = [&] { return irrational ? irrational(operation, x[0]) : std::nullopt; };
   switch (operation) {
     case Operation::add: return of_two(a + x[1].value, da + x[1].doubt);
     case Operation::sub: return of_two(a - x[1].value, da + x[1].doubt);
@@ -385,7 +358,7 @@ std::optional<Known> exact_result(Operation operation, const std::vector<Known>&
       return product(x[0], *reciprocal);
     }
     case Operation::rem: {
-      const std::optional<Known> quotient = exact_result(Operation::div, x, rational);
+      const std::optional<Known> quotient = exact_result(Operation::div, x, irrational);
       if (!quotient) return std::nullopt;
       const Rational n = nearest_integer(quotient->value);
       if (!quotient->is_exact() && abs(Rational(quotient->value - n)) + quotient->doubt >= Rational(1, 2))
@@ -402,47 +375,39 @@ std::optional<Known> exact_result(Operation operation, const std::vector<Known>&
     case Operation::sqrt:
       if (a < da || (a.is_zero() && !x[0].is_exact())) return std::nullopt;
       if (const auto root = rational_root(a); root && x[0].is_exact()) return Known{*root};
-      return irrational(sqrt(real(a)), da.is_zero() ? Rational(0) : *from_real(Real(1 / sqrt(real(a)))));
+      return otherwise();
     case Operation::rsqrt:
       if (a <= da) return std::nullopt;
       if (const auto root = rational_root(a); root && x[0].is_exact()) return Known{Rational(1 / *root)};
-      return irrational(1 / sqrt(real(a)),
-                        da.is_zero() ? Rational(0) : Rational(*from_real(Real(1 / sqrt(real(a)))) / a));
-    case Operation::exp: {
+      return otherwise();
+    case Operation::exp:
       if (a.is_zero() && x[0].is_exact()) return Known{Rational(1)};
-      if (abs(a) > most_bits) return std::nullopt;
-      const Real value = exp(real(a));
-      return irrational(value, da.is_zero() ? Rational(0) : *from_real(value));
-    }
+      return abs(a) > most_bits ? std::nullopt : otherwise();
     case Operation::log2: {
       int e = 0;
       if (a <= da) return std::nullopt;
       if (is_power_of_two(a, e) && x[0].is_exact()) return Known{Rational(e)};
-      // log1p near 1, where the logarithm of a number with so many digits would be left with none.
-      const Rational above = a - 1;
-      const Real value = abs(above) < Rational(1, 4) ? Real(boost::math::log1p(real(above)) / log(Real(2)))
-                                                     : Real(log2(real(a)));
-      return irrational(value, Rational(1 / a));
+      return otherwise();
     }
     // Which integer is nearest depends on the rounding mode: it is no function of exact numbers.
     default: return std::nullopt;
   }
 }
 
-std::optional<Known> value_of(const Expression& expression, bool rational) {
+std::optional<Known> value_of(const Expression& expression, IrrationalResult irrational) {
   if (expression.kind == Expression::Kind::number)
     return expression.value ? std::optional(Known{*expression.value}) : std::nullopt;
   if (expression.kind == Expression::Kind::code_word) return std::nullopt;
   std::vector<Known> operands;
   for (const Expression& operand : expression.operands) {
-    const std::optional<Known> value = value_of(operand, rational);
+    const std::optional<Known> value = value_of(operand, irrational);
     if (!value) return std::nullopt;
     operands.push_back(*value);
   }
   if (expression.kind == Expression::Kind::negation) return Known{-operands[0].value, operands[0].doubt};
   if (expression.kind == Expression::Kind::absolute) return Known{abs(operands[0].value), operands[0].doubt};
   if (expression.kind == Expression::Kind::sum) return product(operands[0], Known{Rational(expression.count)});
-  return exact_result(expression.operation, operands, rational);
+  return exact_result(expression.operation, operands, irrational);
 }
 
 }  // namespace halfulp::cli

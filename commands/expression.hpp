@@ -44,12 +44,22 @@ struct Known {
   bool is_exact() const { return doubt.is_zero(); }
 };
 
-/// The value of an expression, or none for code words, what is not finite, and where `rational` asks for an exact one
-/// and it is not rational. Irrational ones are known to 100 decimal digits and more; where so many digits are those of
-/// a number with at most 60, as in sqrt(2) * sqrt(2), that number is taken.
-std::optional<Known> value_of(const Expression& expression, bool rational);
+/// An inexact value as the number of at most 60 digits that it agrees with in 90, if there is one: 2, not
+/// 1.99...9 with a hundred digits.
+Known known(Rational value, Rational doubt);
+
+/// A function of a number, where it is not rational: irrational_result, or nullptr where only rational values are
+/// wanted.
+using IrrationalResult = std::optional<Known> (*)(Operation operation, const Known& x);
+/// sqrt, rsqrt, exp and log2 to 100 decimal digits and more. Precondition: x lies in the operation's domain.
+std::optional<Known> irrational_result(Operation operation, const Known& x);
+
+/// The value of an expression, or none for code words, what is not finite, and what is neither rational nor known by
+/// `irrational`. Where so many digits are those of a number with at most 60, as in sqrt(2) * sqrt(2), that number is
+/// taken.
+std::optional<Known> value_of(const Expression& expression, IrrationalResult irrational);
 
 /// What an operation gives of such operands, likewise.
-std::optional<Known> exact_result(Operation operation, const std::vector<Known>& operands, bool rational);
+std::optional<Known> exact_result(Operation operation, const std::vector<Known>& operands, IrrationalResult irrational);
 
 }  // namespace halfulp::cli

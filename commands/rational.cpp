@@ -95,6 +95,11 @@ bool is_power_of_two(const Rational& x, int& e) {
   return x == power_of_two(e);
 }
 
+std::string fraction_text(const Rational& x) {
+  const std::string whole = numerator(x).str();
+  return denominator(x) == 1 ? whole : whole + "/" + denominator(x).str();
+}
+
 std::string decimal_text(const Rational& x, int digits) {
   if (x.is_zero()) return "0";
   const Rational magnitude = abs(x);

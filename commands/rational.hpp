@@ -29,6 +29,8 @@ Rounded round_exact(const FloatFormat& f, const Rounding& rounding, const Ration
 /// The distance of the format's values around x; beyond the largest one, of those below it.
 Rational ulp_at(const FloatFormat& f, const Rational& x);
 
+/// "1/10", "-3".
+std::string fraction_text(const Rational& x);
 /// The first `digits` significant decimal digits; "..." after them if there are more. Scientific notation for exponents
 /// where plain digits would be hard to read ("0.1", "65520", "0.333...", "-1.25e-9").
 std::string decimal_text(const Rational& x, int digits);

@@ -1,7 +1,7 @@
 """The site of the documentation: Sphinx with MyST over docs/, Breathe over what Doxygen says of the headers, autodoc over the Python package.
 
 docs/make_site.sh runs it; HALFULP_XML is Doxygen's folder, HALFULP_PACKAGE the folder that has the package halfulp, where it was built;
-HALFULP_NOTEBOOKS a folder with the pages that notebooks/publish.py made, where it could.
+HALFULP_NOTEBOOKS a folder with the pages that notebooks/publish.py made, where it could; HALFULP_LECTURE one with lecture.html.
 """
 import html
 import json
@@ -38,7 +38,8 @@ if package:
 
 
 notebooks = os.environ.get("HALFULP_NOTEBOOKS")
-html_extra_path = [notebooks] if notebooks else []
+lecture = os.environ.get("HALFULP_LECTURE")
+html_extra_path = [folder for folder in (notebooks, lecture) if folder]
 
 
 def notebooks_section():
@@ -80,6 +81,8 @@ def complete(app, name, source):
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
     if name == "index" and notebooks:
         text += notebooks_section()
+    if name in ("index", "how-to/lecture-in-a-browser") and lecture:
+        text += f'\n## Open it\n\n<p><a href="{"../" * name.count("/")}lecture.html">The lecture in a browser</a></p>\n'
     if name == "reference/cpp":
         for header in headers():
             text += f"\n## {header}\n\n```{{eval-rst}}\n.. doxygenfile:: {header}\n```\n"

@@ -39,5 +39,13 @@ if [ -n "${HALFULP_PACKAGE:-}" ] && "$venv/bin/python" -c "import nbconvert, nbc
 else
   echo "the notebooks are left out: $venv cannot run them"
 fi
+rm -rf "$out/lecture"
+if [ -e build/web/web/halfulp.wasm ]; then
+  mkdir -p "$out/lecture"
+  python3 web/pack.py build/web/web/halfulp.wasm "$out/lecture/lecture.html" --explanations 'explanation/{page}.html'
+  export HALFULP_LECTURE=$out/lecture
+else
+  echo "the lecture in a browser is left out: ./run web builds it"
+fi
 PYTHONDONTWRITEBYTECODE=1 $python -m sphinx -q -E -a -W --keep-going -b html -d "$out/doctrees" docs "$out/html"
 echo "$out/html/index.html"

@@ -1,5 +1,5 @@
 #include <halfulp/emulation/dot.hpp>
-#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/known.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp {
@@ -8,21 +8,17 @@ namespace halfulp {
 struct RoundedOperations {
   FloatFormat format;
   Rounding rounding;
-  std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c,
-                    std::uint64_t random) const {
-    return evaluate(operation, format, rounding, a, b, c, random).code;
-  }
   std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
-    return run(Operation::add, a, b, 0, random);
+    return evaluate<Operation::add>(format, rounding, a, b, 0, random).code;
   }
   std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
-    return run(Operation::sub, a, b, 0, random);
+    return evaluate<Operation::sub>(format, rounding, a, b, 0, random).code;
   }
   std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
-    return run(Operation::mul, a, b, 0, random);
+    return evaluate<Operation::mul>(format, rounding, a, b, 0, random).code;
   }
   std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) const {
-    return run(Operation::fma, a, b, c, random);
+    return evaluate<Operation::fma>(format, rounding, a, b, c, random).code;
   }
   std::uint64_t convert_from(const FloatFormat& from, std::uint64_t code, std::uint64_t random) const {
     return convert(from, format, rounding, code, random).code;

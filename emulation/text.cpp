@@ -5,7 +5,11 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 
-#include <cstdio>
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace halfulp {
@@ -93,20 +97,29 @@ cpp_int power(int base, long long exponent) {
   return boost::multiprecision::pow(cpp_int(base), static_cast<unsigned>(exponent));
 }
 
+/// At least that many digits.
+std::string hexadecimal(std::uint64_t x, std::size_t digits) {
+  char text[16];
+  const char* const end = std::to_chars(text, text + sizeof text, x, 16).ptr;
+  const auto size = static_cast<std::size_t>(end - text);
+  return std::string(digits > size ? digits - size : 0, '0').append(text, size);
+}
+
 /// Significant decimal digits of a positive value and its decimal exponent: value = 0.d1d2d3... * 10^exponent.
 struct Decimal {
   std::string digits;
   int exponent;
 };
+/// m 2^e as m 5^-e 10^e where e is negative.
 Decimal exact_decimal(double value) {
-  char text[1200];  // 767 significant digits at most
-  std::snprintf(text, sizeof text, "%.800e", value);
-  const std::string_view all = text;
-  const auto e = all.find('e');
-  std::string digits(1, all[0]);
-  digits += all.substr(2, e - 2);
+  const Operand x = unpack(FloatFormat{11, 52, 1023}, {}, std::bit_cast<std::uint64_t>(value));
+  const cpp_int significand = x.significand;
+  std::string digits = cpp_int(x.exponent < 0 ? cpp_int(significand * power(5, -x.exponent))
+                                              : cpp_int(significand << static_cast<unsigned>(x.exponent)))
+                           .str();
+  const int exponent = static_cast<int>(digits.size()) + std::min(0, x.exponent);
   digits.erase(digits.find_last_not_of('0') + 1);
-  return {digits, std::stoi(std::string(all.substr(e + 1))) + 1};
+  return {digits, exponent};
 }
 
 /// d.ddd or 0.000ddd for moderate exponents, else d.ddde+XX.
@@ -253,15 +266,21 @@ std::string print_exact(const FloatFormat& f, std::uint64_t code) {
 
 std::string print_hex(const FloatFormat& f, std::uint64_t code) {
   if (!f.is_finite(code)) return not_finite(f, code);
-  char text[64];
-  std::snprintf(text, sizeof text, "%a", f.value(code));
-  return text;
+  const double value = f.value(code);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
+  const int field = static_cast<int>(bits >> 52 & 0x7ff);
+  std::string text = std::signbit(value) ? "-0x" : "0x";
+  text += field ? '1' : '0';
+  std::string digits = hexadecimal(fraction, 13);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (!digits.empty()) text.append(".").append(digits);
+  const int exponent = value == 0 ? 0 : field ? field - 1023 : -1022;
+  return text.append(exponent < 0 ? "p-" : "p+").append(std::to_string(std::abs(exponent)));
 }
 
 std::string print_code(const FloatFormat& f, std::uint64_t code) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%0*llx", f.hex_digits(), static_cast<unsigned long long>(code));
-  return text;
+  return "0x" + hexadecimal(code, static_cast<std::size_t>(f.hex_digits()));
 }
 
 }  // namespace halfulp

@@ -10,12 +10,6 @@
 #include <utility>
 
 namespace halfulp {
-Json emulated(const FloatFormat& format, std::uint64_t code) {
-  Json json;
-  json["code"] = print_code(format, code);
-  json["value"] = number(format.value(code));
-  return json;
-}
 
 void Table::row(std::vector<Json> cells) {
   if (cells.size() != columns_.size())

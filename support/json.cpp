@@ -174,20 +174,6 @@ std::string pretty(const Json& json) {
   return out + "\n";
 }
 
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
-std::optional<double> number_of(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
-
 void JsonValue::refuse(std::string_view accepted) const {
   throw std::invalid_argument(where_ + " is " + shown(scalar(json_)) + "; accepted: " + std::string(accepted));
 }

@@ -2,15 +2,15 @@
 // and are taken as whole Numbers too. What the library refuses is an Error with the message that the program has; what is
 // no text or no code word, a TypeError.
 
-const text_of = (argument, given) => {
+function text_of(argument, given) {
   if (typeof given !== "string") throw new TypeError(`${argument}: ${String(given)}; accepted: text`);
   return given;
-};
-const word_of = (argument, given) => {
+}
+function word_of(argument, given) {
   const word = Number.isSafeInteger(given) ? BigInt(given) : given;
   if (typeof word !== "bigint" || word < 0n || word >> 64n) throw new TypeError(`${argument}: ${String(given)}; accepted: 0n to 2n ** 64n - 1n`);
   return word;
-};
+}
 
 /** Resolves to the functions of a module, given its bytes. */
 export async function load(bytes) {
@@ -31,17 +31,19 @@ export async function load(bytes) {
     return made;
   }
 
-  /** Calls a function with texts and numbers. After an error the instance is given up: nothing in it was unwound. */
+  /** Calls a function with texts, arrays of doubles and numbers. After an error the instance is given up: nothing in it was unwound. */
   function call(name, ...given) {
     const taken = [];
     try {
       const words = given.flatMap((word) => {
-        if (typeof word !== "string") return [word];
-        const text = new TextEncoder().encode(word), at = exports.take(text.length + 1) >>> 0;  // addresses have no sign
-        if (at === 0) throw new RangeError(`${text.length} bytes of text; accepted: what a module's memory holds`);
-        new Uint8Array(exports.memory.buffer, at, text.length).set(text);
+        const array = word instanceof Float64Array, bytes = array ? new Uint8Array(word.buffer, word.byteOffset, word.byteLength)
+                                                                  : typeof word === "string" ? new TextEncoder().encode(word) : undefined;
+        if (!bytes) return [word];
+        const at = exports.take(bytes.length + 1) >>> 0;  // addresses have no sign
+        if (at === 0) throw new RangeError(`${bytes.length} bytes; accepted: what a module's memory holds`);
+        new Uint8Array(exports.memory.buffer, at, bytes.length).set(bytes);
         taken.push(at);
-        return [at, text.length];
+        return [at, array ? word.length : bytes.length];
       });
       const answer = exports[name](...words);
       for (const at of taken) exports.give(at);
@@ -64,6 +66,9 @@ export async function load(bytes) {
       code(call("parse", text_of("format", format), text_of("mode", mode), text_of("number", number), word_of("random", random))),
     /** Every decimal digit of a code word's value. */
     exact: (format, word) => text(call("print_exact", text_of("format", format), word_of("word", word))),
+    /** The answer to a question of the page (web/answers); `array`: a Float64Array that some questions take. */
+    ask: (question, members, array = new Float64Array()) =>
+      JSON.parse(text(call("ask", question, Object.entries(members).map(([name, value]) => `${name} ${String(value).replaceAll("\n", " ")}\n`).join(""), array))),
     /** Digests of results, which the program has too: [{name, digest()}, ...]. */
     digests: () => Array.from({length: call("digest_count")}, (_, i) => ({
       name: text(call("digest_name", i)),

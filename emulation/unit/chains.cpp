@@ -1,6 +1,6 @@
 // Rules made of IEEE operations in a stated order: chains of fused multiply-adds, trees, roundings to odd.
 #include <halfulp/emulation/dot.hpp>
-#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/known.hpp>
 #include <halfulp/emulation/unit/rules.hpp>
 
 namespace halfulp::units {
@@ -20,13 +20,13 @@ struct Chain {
   std::uint64_t a(std::size_t k) const { return widen(unit.a, x.a[k]); }
   std::uint64_t b(std::size_t k) const { return widen(unit.b, x.b[k]); }
   std::uint64_t mul(std::size_t k) const {
-    return evaluate(Operation::mul, unit.accumulator, rounding, a(k), b(k)).code;
+    return evaluate<Operation::mul>(unit.accumulator, rounding, a(k), b(k)).code;
   }
   std::uint64_t fma(std::size_t k, std::uint64_t c) const {
-    return evaluate(Operation::fma, unit.accumulator, rounding, a(k), b(k), c).code;
+    return evaluate<Operation::fma>(unit.accumulator, rounding, a(k), b(k), c).code;
   }
   std::uint64_t add(std::uint64_t p, std::uint64_t q) const {
-    return evaluate(Operation::add, unit.accumulator, rounding, p, q).code;
+    return evaluate<Operation::add>(unit.accumulator, rounding, p, q).code;
   }
 };
 
@@ -77,7 +77,7 @@ std::uint64_t flushed_tree_step(const MatrixUnit& unit, const DotOperands& x, st
   const auto product = [&](std::size_t k) {
     const std::uint64_t a = chain.widen(unit.a, flush(unit.a, x.a[k], false)),
                         b = chain.widen(unit.b, flush(unit.b, x.b[k], false));
-    return flush(f, evaluate(Operation::mul, f, {}, a, b).code, true);
+    return flush(f, evaluate<Operation::mul>(f, {}, a, b).code, true);
   };
   const auto sum = [&](std::uint64_t p, std::uint64_t q) { return flush(f, chain.add(p, q), true); };
   const auto tree = [&](const auto& self, std::size_t begin, std::size_t count) -> std::uint64_t {

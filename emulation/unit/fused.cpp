@@ -2,7 +2,7 @@
 #include <halfulp/emulation/unit/rules.hpp>
 
 #include <halfulp/emulation/dot.hpp>
-#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/known.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -110,7 +110,7 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const DotOperands& x, st
     terms[length] = term(unit.accumulator, unit.sum, d);
     d = fused_sum(unit, terms);
   }
-  return with_nan(unit, evaluate(Operation::add, unit.accumulator, {}, c, d).code);
+  return with_nan(unit, evaluate<Operation::add>(unit.accumulator, {}, c, d).code);
 }
 
 std::string fused_refusal(const MatrixUnit& unit) {
