@@ -1,5 +1,5 @@
-// A module for JavaScript. Text comes in as UTF-8 in memory from `take`, with its length. It goes out ended by a zero byte,
-// and is valid until the next call.
+// A module for JavaScript. Text comes in as UTF-8 in memory from `take`, with its length. It goes out ended by a zero
+// byte, and is valid until the next call.
 #pragma once
 
 #include <cstddef>

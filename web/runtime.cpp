@@ -28,8 +28,8 @@ extern "C" {
 [[noreturn]] __attribute__((import_module("halfulp"), import_name("refuse"))) void halfulp_refuse(const char* text,
                                                                                                   std::size_t size);
 
-// What the C library would print takes printf along. The JSON library escapes control characters by snprintf: no text of
-// ours has any.
+// What the C library would print takes printf along. The JSON library escapes control characters by snprintf: no text
+// of ours has any.
 [[noreturn]] void abort_message(const char* format, ...) { halfulp_refuse(format, std::strlen(format)); }
 int snprintf(char*, std::size_t, const char* format, ...) { halfulp_refuse(format, std::strlen(format)); }
 

@@ -1,6 +1,6 @@
 """axe-core finds nothing on any scene, in both colours, as a page and as a lecture.
 
-HALFULP_WEB: the folder of halfulp.html; HALFULP_AXE: a virtual environment with axe_core_python of PyPI.
+HALFULP_WEB: the folder of halfulp.html; HALFULP_VENV: a virtual environment with axe_core_python of PyPI.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from page import SCENES, PageTest
 
-AXE = next(Path(os.environ["HALFULP_AXE"]).glob("lib/python3*/site-packages/axe_core_python/axe.min.js"), None)
+AXE = next(Path(os.environ["HALFULP_VENV"]).glob("lib/python3*/site-packages/axe_core_python/axe.min.js"), None)
 
 
 @unittest.skipUnless(AXE, "no axe_core_python")

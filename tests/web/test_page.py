@@ -1,6 +1,6 @@
 """The page: its numbers are the program's, its states are addresses, mouse and keyboard do the same, nothing is requested.
 
-HALFULP: the program; HALFULP_WEB: the folder of halfulp.html.
+HALFULP: the program; HALFULP_WEB: the folder of halfulp.html; HALFULP_VENV, HALFULP_PACKAGE: where Python and the package are.
 """
 from __future__ import annotations
 
@@ -180,6 +180,16 @@ class Numbers(PageTest):
                     self.assertTrue(sums, unit)
                     last = number(re.search(r": ([^:]*)\.$", sums[-1])[1])
                     self.assertEqual(last, d, "the last step ends in the result")
+                    # What is left of the terms, digit by digit, adds up to the sum: as many digits as the architecture keeps.
+                    digits = next(bits for name, bits in (("volta", 23), ("ampere", 24), ("hopper.mma", 25), ("hopper.wgmma", 13), ("blackwell", 25), ("cdna3", 24)) if unit.startswith(name))
+                    first = self.browser.execute_script("return [...document.querySelectorAll('#stage table')[1].tBodies[0].rows].map((row) => row.querySelector('code').firstChild.textContent)")
+                    exponent = number(re.search(r"aligned to (2[^,]*),", self.browser.find_elements(By.CSS_SELECTOR, "#stage caption")[1].text)[1])
+                    kept = 0
+                    for text in first:
+                        whole, fraction = text[1:].split(".")
+                        self.assertEqual(len(fraction), digits, unit)
+                        kept += (-1 if text[0] == "\u2212" else 1) * int(whole + fraction, 2)
+                    self.near(re.search(r"sum is ([^;]*);", sums[0])[1], kept * 2.0 ** -digits * exponent, f"{unit} {a}", 1e-8)
 
     def test_stall(self):
         for unit, n in (("hopper.wgmma.e4m3.fp32", 15), ("hopper.mma.fp16.fp32", 12)):
@@ -200,6 +210,27 @@ class Numbers(PageTest):
                 self.assertEqual(int(row[4]), int(((rounded == 0) & (numbers != 0) & others).sum()), format_name)
                 error = np.sqrt(np.mean((rounded[others] - numbers[others]) ** 2) / np.mean(numbers[others] ** 2))
                 self.assertEqual(row[3], f"{100 * error:.1f} %")
+
+    def test_the_python_says_the_same(self):
+        python, package = Path(os.environ["HALFULP_VENV"]) / "bin" / "python", Path(os.environ["HALFULP_PACKAGE"])
+        if not python.exists() or not list(package.glob("halfulp/_core*.so")):
+            return  # the package was not built
+        for address, seen in (("#bits?x=1/3&format=bf16&beside=e5m2", lambda: [number(e.text) for e in self.browser.find_elements(By.CLASS_NAME, "value")]),
+                              ("#line?x=0.3&seed=2", lambda: [number(text.split(": ")[1]) for text in self.browser.execute_script("return [...document.querySelectorAll('.arrow text')].map((text) => text.textContent)") if text.startswith("stochastic")]),
+                              ("#staircase?steps=200", lambda: [number(self.table()[i][1]) for i in (0, 2)]),
+                              ("#sums?terms=ones&n=700&order=sequential&format=bf16", lambda: [number(self.table()[0][1])]), ("#sums?terms=ones&n=5000&order=kahan&format=fp16", lambda: [number(self.table()[3][1])]),
+                              ("#sums?terms=ones&n=5000&order=promoted&format=bf16", lambda: [number(self.table()[4][1])]), ("#sums?terms=ones&n=5000&order=blocked&format=bf16", lambda: [number(self.table()[1][1])]),
+                              ("#sums?terms=ones&n=5000&order=pairwise&format=bf16", lambda: [number(self.table()[2][1])]),
+                              ("#positions?token=1001", lambda: [float(self.table()[0][1]), 1000.0]), ("#product?unit=ampere.mma.fp16.fp32", lambda: [number(self.table()[1][1])]),
+                              ("#product?look=stall&n=15", lambda: [number(self.table()[1][1])]), ("#block?place=0", lambda: [number(self.table()[2][2])])):
+            self.go(address)
+            run = subprocess.run([python, "-c", self.text("python")], env={**os.environ, "PYTHONPATH": str(package)}, capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr + self.text("python"))
+            printed = [float(word) for word in re.findall(r"-?\d+\.?\d*(?:e[+-]?\d+)?", run.stdout)]
+            expected = seen()
+            found = printed[:1] if address.startswith("#block") else printed[-len(expected):]
+            for one, other in zip(found, expected):
+                self.assertTrue(math.isclose(one, other, rel_tol=1e-5), f"{address}: {run.stdout} and {expected}")
 
 
 class Use(PageTest):
@@ -224,7 +255,7 @@ class Use(PageTest):
 
     def test_what_no_address_may_say(self):
         for address, words in (("#nowhere", "accepted: bits, line"), ("#bits?colour=red", "colour=red"), ("#bits?x=%E0%A4", "no text"), ("#bits?round=up", "accepted: nearest-even"), ("#line?zoom=99", "accepted: a whole number from 0 to 60"),
-                               ("#bits?theme=pink", "theme is system or light or dark"), ("#bits?format=fp17", "did you mean fp16"), ("#sums?n=1e9", "How many"), ("#product?unit=b300", "accepted"), ("#cliff?source=file", "no file is here yet")):
+                               ("#bits?theme=pink", "theme is system or light or dark"), ("#bits?format=fp17", "did you mean fp16"), ("#sums?n=1e9", "How many"), ("#product?unit=b300", "accepted"), ("#bits?x=1&x=2", "x twice"), ("#cliff?source=file", "no file is here yet")):
             self.go(address)
             self.assertIn(words, self.text("refused"), address)
         self.go("#bits?x=5")

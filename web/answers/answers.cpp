@@ -13,7 +13,8 @@ namespace halfulp::web {
 std::string_view Asked::text(std::string_view name) const {
   for (std::string_view rest = lines_; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
-    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ' ') return line.substr(name.size() + 1);
+    if (line.size() > name.size() && line.starts_with(name) && line[name.size()] == ' ')
+      return line.substr(name.size() + 1);
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
   }
   throw std::invalid_argument(std::string(name) + " is missing");
@@ -24,7 +25,8 @@ double Asked::real(std::string_view name, double least, double most) const {
   const double x = fp64.value(parse(fp64, {}, given).code);
   if (!(x >= least && x <= most))
     throw std::invalid_argument(std::string(name) + ": " + shown(given) + "; accepted: a number from " +
-                                print(fp64, encode(fp64, {}, least).code) + " to " + print(fp64, encode(fp64, {}, most).code));
+                                print(fp64, encode(fp64, {}, least).code) + " to " +
+                                print(fp64, encode(fp64, {}, most).code));
   return x;
 }
 

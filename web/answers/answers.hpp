@@ -41,12 +41,13 @@ Json names(const Asked& asked);
 Json explained(const Asked& asked);
 /// `format`, `low`, `high`, `most`: the finite numbers between two, if they are not more than `most`.
 Json line(const Asked& asked);
-/// `formats`, `scale`, and an array, or `median`, `sigma`, `count`, `seed` of made ones: gradients by binade, and how many
-/// each format holds of them times 2^scale, to nearest even.
+/// `formats`, `scale`, and an array, or `median`, `sigma`, `count`, `seed` of made ones: gradients by binade, and how
+/// many each format holds of them times 2^scale, to nearest even.
 Json gradients(const Asked& asked);
 /// `format`, `lr`, `g`, `steps`, `seed`: the weight w = w + lr g from 1 on, by four methods, after every step.
 Json staircase(const Asked& asked);
-/// `format`, `terms`, `order`, `n`, `k`, `seed`: errors of sums of up to n terms in each order, and how the k-th term enters.
+/// `format`, `terms`, `order`, `n`, `k`, `seed`: errors of sums of up to n terms in each order, and how the k-th term
+/// enters.
 Json sums(const Asked& asked);
 /// `format`, `tokens`, `token`: ids, angles, attention scores.
 Json positions(const Asked& asked);

@@ -18,7 +18,8 @@ Json names(const Asked&) {
   for (const NamedFormat& row : catalogue())
     json["formats"].push_back({{"name", row.name}, {"title", row.title}, {"bits", row.format.storage_bits()}});
   for (const auto& row : rounding_modes) json["roundings"].push_back(row.name);
-  for (const NamedBlockFormat& row : block_catalogue()) json["blocks"].push_back({{"name", row.name}, {"title", row.title}});
+  for (const NamedBlockFormat& row : block_catalogue())
+    json["blocks"].push_back({{"name", row.name}, {"title", row.title}});
   return json;
 }
 
@@ -26,8 +27,7 @@ Json explained(const Asked& asked) {
   const FloatFormat f = asked.format();
   Rounding rounding;
   rounding.mode = asked.mode();
-  const cli::Explanation e = cli::explain(f, rounding, asked.text("x"),
-                                          rounding_bits(asked.seed(), 0, 0));
+  const cli::Explanation e = cli::explain(f, rounding, asked.text("x"), rounding_bits(asked.seed(), 0, 0));
   Json json = cli::to_json(e);
   json["title"] = cli::format_title(f);
   json["layout"] = {{"sign", f.is_signed ? 1 : 0}, {"exponent", f.exponent_bits}, {"fraction", f.fraction_bits}};

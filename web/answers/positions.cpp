@@ -28,24 +28,45 @@ std::vector<Frequency> frequencies() {
   return all;
 }
 
+/// Of the first `tokens` positions; first_clash 0: none.
+struct Counts {
+  FloatFormat format{};
+  std::uint64_t tokens = 0, distinct = 0, first_clash = 0, largest = 0, beyond = 0;
+};
+
+std::uint64_t id_of(const FloatFormat& f, std::uint64_t n) { return from_integer(i32, f, {}, n).code; }
+
+/// The last ones are kept: while a user goes from token to token, they stay as they are.
+const Counts& counts_of(const FloatFormat& f, std::uint64_t tokens) {
+  static Counts kept;
+  if (kept.format == f && kept.tokens == tokens) return kept;
+  Counts c{f, tokens};
+  std::uint64_t size = 0, last = 0;
+  for (std::uint64_t n = 0; n < tokens; ++n) {
+    const std::uint64_t id = id_of(f, n);
+    size = n != 0 && id == last ? size + 1 : 1;
+    c.distinct += size == 1;
+    if (size == 2 && c.first_clash == 0) c.first_clash = n;
+    c.largest = std::max(c.largest, size);
+    c.beyond += !f.is_finite(id);
+    last = id;
+  }
+  return kept = c;
+}
+
 }  // namespace
 
 Json positions(const Asked& asked) {
   const FloatFormat f = asked.format();
-  if (!f.has_zero) throw std::invalid_argument(format_name(f) + " has no zero and so no position 0; accepted: other formats");
+  if (!f.has_zero)
+    throw std::invalid_argument(format_name(f) + " has no zero and so no position 0; accepted: other formats");
   const std::uint64_t tokens = asked.whole("tokens", 2, 1 << 17), token = asked.whole("token", 0, tokens - 1);
-  const auto code = [&](std::uint64_t n) { return from_integer(i32, f, {}, n).code; };
-  std::uint64_t distinct = 0, first_clash = 0, largest = 0, beyond = 0, size = 0, last = 0;
-  for (std::uint64_t n = 0; n < tokens; ++n) {
-    const std::uint64_t id = code(n);
-    size = n != 0 && id == last ? size + 1 : 1;
-    distinct += size == 1;
-    if (size == 2 && first_clash == 0) first_clash = n;
-    largest = std::max(largest, size);
-    beyond += !f.is_finite(id);
-    last = id;
-  }
-  Json json{{"distinct", distinct}, {"first_clash", first_clash ? Json(first_clash) : Json()}, {"largest_group", largest}, {"overflowed", beyond}};
+  const auto code = [&](std::uint64_t n) { return id_of(f, n); };
+  const Counts& counts = counts_of(f, tokens);
+  Json json{{"distinct", counts.distinct},
+            {"first_clash", counts.first_clash ? Json(counts.first_clash) : Json()},
+            {"largest_group", counts.largest},
+            {"overflowed", counts.beyond}};
   const std::uint64_t begin = token < 16 ? 0 : token - 16, end = std::min(tokens, begin + 33);
   for (std::uint64_t n = begin; n < end; ++n) json["near"].push_back({n, number(f.value(code(n)))});
 

@@ -50,8 +50,7 @@ class ExactSum {
 Json sums(const Asked& asked) {
   const FloatFormat f = asked.format();
   const std::string_view terms = asked.text("terms"), order = asked.text("order");
-  const std::uint64_t n = asked.whole("n", 1, 1 << 17), k = asked.whole("k", 1, n),
-                      seed = asked.seed();
+  const std::uint64_t n = asked.whole("n", 1, 1 << 17), k = asked.whole("k", 1, n), seed = asked.seed();
   model_of(order, f);  // or refuses its name
   std::vector<std::uint64_t> x;
   for (std::uint64_t i = 0; i < n; ++i)
@@ -89,8 +88,11 @@ Json sums(const Asked& asked) {
   }
   const DotModel chosen = model_of(order, f);
   if (const std::string why = refusal(chosen); !why.empty()) throw std::invalid_argument(why);
-  const auto first = [&](std::uint64_t count) { return number(chosen.result().value(sum(chosen, std::span(x).first(count)))); };
-  json["entering"] = {{"k", k}, {"before", first(k - 1)}, {"term", number(f.value(x[k - 1]))}, {"after", first(k)}, {"exact", exact_k}};
+  const auto first = [&](std::uint64_t count) {
+    return number(chosen.result().value(sum(chosen, std::span(x).first(count))));
+  };
+  json["entering"] = {
+      {"k", k}, {"before", first(k - 1)}, {"term", number(f.value(x[k - 1]))}, {"after", first(k)}, {"exact", exact_k}};
   return json;
 }
 

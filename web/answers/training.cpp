@@ -68,8 +68,10 @@ constexpr std::uint64_t product_stream = 600, sum_stream = 601;
 Json staircase(const Asked& asked) {
   const FloatFormat f = asked.format();
   if (!f.has_zero || !f.is_signed || f.value(f.max_finite()) < 2)
-    throw std::invalid_argument(format_name(f) + " is of no use here; accepted: formats with a sign that hold 0, 1 and 2");
-  const std::uint64_t lr = encode(f, {}, asked.real("lr", 1e-30, 1e6)).code, g = encode(f, {}, asked.real("g", 1e-30, 1e6)).code;
+    throw std::invalid_argument(format_name(f) +
+                                " is of no use here; accepted: formats with a sign that hold 0, 1 and 2");
+  const std::uint64_t lr = encode(f, {}, asked.real("lr", 1e-30, 1e6)).code,
+                      g = encode(f, {}, asked.real("g", 1e-30, 1e6)).code;
   const std::uint64_t steps = asked.whole("steps", 1, 4096), seed = asked.seed();
   Rounding coin;
   coin.mode = RoundingMode::stochastic;
@@ -82,7 +84,8 @@ Json staircase(const Asked& asked) {
   constexpr std::integral_constant<Operation, Operation::sub> sub;
   constexpr std::integral_constant<Operation, Operation::mul> mul;
   const std::uint64_t one = encode(f, {}, 1).code, u = in(mul, f, lr, g);
-  const std::uint64_t wide_u = in(mul, fp32, encode(fp32, {}, asked.real("lr", 1e-30, 1e6)).code, convert(f, fp32, {}, g).code);
+  const std::uint64_t wide_u = in(mul, fp32, encode(fp32, {}, asked.real("lr", 1e-30, 1e6)).code,
+                                  convert(f, fp32, {}, g).code);
   std::uint64_t nearest = one, kahan = one, lost = f.zero(), master = encode(fp32, {}, 1).code, stochastic = one;
   Json json{{"lr", f.value(lr)}, {"g", f.value(g)}, {"update", f.value(u)}, {"half_ulp", f.epsilon() / 2}};
   const auto show = [&] {

@@ -25,9 +25,11 @@ export function table(caption, heads, rows, attributes = {}) {
       element(i ? "td" : "th", i ? {} : {scope: "row"}, cell)))))));
 }
 
-/** What a picture shows, as a table for those who ask for it. */
+/** What a picture shows, as a table for those who ask for it: it is made when it is opened. */
 export function numbers_of(what, heads, rows) {
-  return element("details", {}, element("summary", {}, what), table(what, heads, rows));
+  const details = element("details", {ontoggle: () => { if (details.open && !details.querySelector("table")) details.append(table(what, heads, rows())); }},
+    element("summary", {}, what));
+  return details;
 }
 
 /** A double to six digits, whole numbers in full. The module writes Infinity and NaN as words. */

@@ -80,7 +80,7 @@ export const bits = {
   command: (state, {first}) => is_code_word(with_hexadecimal(state.x))
     ? `halfulp explain ${with_hexadecimal(state.x)} --format ${state.format} --round ${state.round} --seed ${state.seed}\nhalfulp explain ${quoted(number_of(first))} --format ${state.beside} --round ${state.round} --seed ${state.seed}`
     : `halfulp explain ${quoted(state.x)} --format ${state.format},${state.beside} --round ${state.round} --seed ${state.seed}`,
-  python: (state, {first}) => `import halfulp\nfor name in ("${state.format}", "${state.beside}"):\n    print(halfulp.quantize(${number_for_python(first)}, name, round="${state.round}"${state.round === "stochastic" ? `, seed=${state.seed}` : ""}))`,
+  python: (state, {first}) => `import halfulp\nfor name in ("${state.format}", "${state.beside}"):\n    print(halfulp.quantize(${number_for_python(first)}, name, rounding="${state.round}"${state.round === "stochastic" ? `, seed=${state.seed}` : ""}))`,
 };
 
 function number_for_python(found) {

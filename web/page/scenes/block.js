@@ -51,7 +51,7 @@ export const block = {
         drawing("text", {x: Math.min(width - 60, 4 + place * column), y: Math.max(size, y(x[place]) - size / 2)}, shown(x[place]))),
       element("p", {class: "key"}, `Bars: the numbers, the outlier cut off at the edge. Strokes: what ${chosen.format} makes of them. Drag the outlier along. Errors are root mean squares.${chosen.size < count ? " The dashed line: where another block begins." : ""}`),
       table("The other 31 numbers in six formats", ["format", "scales", "outlier becomes", "error of the others, of their size", "become zero"], rows),
-      numbers_of(`The 32 numbers in ${chosen.format}`, ["place", "number", "becomes"], x.map((v, i) => [String(i), shown(v), shown(chosen.values[i])])),
+      numbers_of(`The 32 numbers in ${chosen.format}`, ["place", "number", "becomes"], () => x.map((v, i) => [String(i), shown(v), shown(chosen.values[i])])),
     ];
   },
   drag(answers, state, left, top, width) {

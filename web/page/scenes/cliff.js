@@ -64,7 +64,7 @@ export const cliff = {
       element("p", {class: "key"}, "Bars: gradients times the loss scale, by power of two. Thick bands: a format\u2019s normal numbers; thin ones: its subnormal numbers. Left of a band gradients become zero."),
       table(`What becomes of ${counted(answer.count, "gradient")}${state.source === "file" ? ` of ${file.name}${file.tensor ? `, ${file.tensor}` : ""}${file.count > file.values.length ? ` (the first of ${file.count})` : ""}` : ""} times ${raised(2, state.scale)}`,
         ["format", ...classes, "smallest", "largest"], answer.formats.map((f) => [f.format, ...classes.map((name) => String(f[name])), shown_power(f.smallest), shown(f.largest)])),
-      numbers_of("The histogram in numbers", ["from", "to", "gradients"], bars.map(([k, n]) => [raised(2, k), raised(2, k + 1), String(n)])),
+      numbers_of("The histogram in numbers", ["from", "to", "gradients"], () => bars.map(([k, n]) => [raised(2, k), raised(2, k + 1), String(n)])),
       (answer.zeros > 0 || answer.non_finite > 0) && element("p", {}, `Not counted: ${answer.zeros} that are zero already, ${answer.non_finite} that are infinite or NaN.`),
     ];
   },

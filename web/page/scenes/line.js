@@ -69,5 +69,5 @@ export const line = {
     return `${between} ${found.modes[0].reason.startsWith("tie") ? "It is exactly half-way: a tie. " : ""}The coin gives ${coin.map((mode) => `${shown(mode.value)} in ${percent(ratio(mode.probability))}`).join(" and ")} of tosses; toss ${state.seed} gives ${shown(found.result.value)}.`;
   },
   command: (state) => `halfulp explain ${quoted(state.x)} --format ${state.format} --round stochastic --seed ${state.seed}`,
-  python: (state, {found}) => `import halfulp\nfor mode in ("nearest-even", "toward-zero", "toward-positive", "toward-negative"):\n    print(mode, halfulp.quantize(${found.exactly.length > 40 ? `float.fromhex("${found.hex_float}")` : found.exactly}, "${state.format}", round=mode))\nprint(halfulp.quantize(${found.exactly.length > 40 ? number_of(found) : found.exactly}, "${state.format}", round="stochastic", seed=${state.seed}))`,
+  python: (state, {found}) => `import halfulp\nfor mode in ("nearest-even", "toward-zero", "toward-positive", "toward-negative"):\n    print(mode, halfulp.quantize(${found.exactly.length > 40 ? `float.fromhex("${found.hex_float}")` : found.exactly}, "${state.format}", rounding=mode))\nprint(halfulp.quantize(${found.exactly.length > 40 ? number_of(found) : found.exactly}, "${state.format}", rounding="stochastic", seed=${state.seed}))`,
 };

@@ -37,8 +37,8 @@ export const positions = {
         series: [{points: errors, kind: "dots", mark: 1}], lines: [{y: Math.PI, name: "\u03c0: at random"}]}),
       table(`${2 ** Number(state.tokens)} tokens in ${state.format}`, ["what", "how many"], [["different ids", String(answer.distinct)], ["first token with the id of the one before", answer.first_clash === null ? "none" : String(answer.first_clash)],
         ["most tokens with one id", String(answer.largest_group)], ["ids that are infinite or NaN", String(answer.overflowed)]]),
-      numbers_of("The scores in numbers", ["distance", "exact", `ids in ${state.format}`], answer.scores.map(([d, exact, rounded]) => [String(d), shown(exact, 4), shown(rounded, 4)])),
-      numbers_of("The angles in numbers", ["frequency", "exact angle", "angle of the id", "error"], answer.angles.map(([exact, angle, error], i) => [String(i), shown(exact), shown(angle), shown(error, 3)])),
+      numbers_of("The scores in numbers", ["distance", "exact", `ids in ${state.format}`], () => answer.scores.map(([d, exact, rounded]) => [String(d), shown(exact, 4), shown(rounded, 4)])),
+      numbers_of("The angles in numbers", ["frequency", "exact angle", "angle of the id", "error"], () => answer.angles.map(([exact, angle, error], i) => [String(i), shown(exact), shown(angle), shown(error, 3)])),
       element("p", {class: "key"}, "Rotary embedding of 128 dimensions, base 10000, angles in FP32. The score is that of a query and a key which were equal before their rotation."),
     ];
   },

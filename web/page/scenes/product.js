@@ -67,8 +67,8 @@ export const product = {
     : `echo '${[state.a, state.b, state.c].map((list) => list.replaceAll(",", " ").replaceAll(/\s+/g, " ").trim().replaceAll(/(-?)2\^(-?\d+)/g, "$10x1p$2")).join(" | ")}' | halfulp mma --unit ${state.unit} --values`,
   python: (state) => {
     const list = (text) => `[${text.split(/[\s,]+/).filter((word) => word).map((word) => word.replace("2^", "2.0**")).join(", ")}]`;
-    return state.look === "stall" ? `import halfulp, numpy as np\nn = ${2 ** Number(state.n)}\na = np.full((1, n), ${list(state.a.split(",")[0]).slice(1, -1)}, np.float32); b = np.full((n, 1), ${list(state.b.split(",")[0]).slice(1, -1)}, np.float32)\nprint(halfulp.gemm(a, b, unit="${state.long}"))`
-      : `import halfulp, numpy as np\na = np.array([${list(state.a)}], np.float32); b = np.array([${list(state.b)}], np.float32).T\nprint(halfulp.gemm(a, b, unit="${state.unit}", c=np.array([[${list(state.c).slice(1, -1)}]], np.float32)))`;
+    return state.look === "stall" ? `import halfulp, numpy as np\nn = ${2 ** Number(state.n)}\na = np.full((1, n), ${list(state.a.split(",")[0]).slice(1, -1)}, np.float32); b = np.full((n, 1), ${list(state.b.split(",")[0]).slice(1, -1)}, np.float32)\nprint(halfulp.mma("${state.long}", a, b))`
+      : `import halfulp, numpy as np\na = np.array([${list(state.a)}], np.float32); b = np.array([${list(state.b)}], np.float32).T\nprint(halfulp.mma("${state.unit}", a, b, np.array([[${list(state.c).slice(1, -1)}]], np.float32)))`;
   },
 };
 /** All digits of a short number, nine of a long one: its code word says the rest. */

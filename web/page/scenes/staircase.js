@@ -27,7 +27,7 @@ export const staircase = {
         return [title, shown(w), typeof w === "number" && way ? `${(100 * (w - 1) / way).toFixed(1)} %` : "no number",
           {"nearest": "nothing but the weight", "fp32-master": "an FP32 copy of the weight, 32 bits more", "kahan": "what the last sum lost, as many bits more", "stochastic": "nothing: the coin is right on average"}[name]];
       })),
-      numbers_of("The steps in numbers", ["step", ...methods.map(([, title]) => title)], answer.nearest.map((_, step) => step).filter((step) => step <= 16 || step % Math.ceil(steps / 32) === 0 || step === steps).map((step) => [String(step), ...methods.map(([name]) => shown(answer[name][step]))])),
+      numbers_of("The steps in numbers", ["step", ...methods.map(([, title]) => title)], () => answer.nearest.map((_, step) => step).filter((step) => step <= 16 || step % Math.ceil(steps / 32) === 0 || step === steps).map((step) => [String(step), ...methods.map(([name]) => shown(answer[name][step]))])),
       element("p", {class: "key"}, `In ${state.format} the learning rate is ${shown(answer.lr)}, the gradient ${shown(answer.g)} and their product ${shown(answer.update)}.`),
     ];
   },

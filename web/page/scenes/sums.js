@@ -35,7 +35,7 @@ export const sums = {
       element("p", {class: "key"}, `Term ${at.k}, ${title(state.order)}: the sum of ${at.k - 1} terms, the term, and the sum of ${at.k}; exactly ${shown(at.exact)}. The curves: the error divided by the sum of magnitudes; where it is 0, nothing is drawn.`),
       table(`Sums of ${n} terms in ${state.format}; exactly ${shown(answer.exact.at(-1))}; u = ${shown_power(u)}`, ["order", "sum", "error / sum of magnitudes"],
         answer.orders.map((row) => row.refused ? [title(row.order), "not possible", row.refused] : [title(row.order), shown(row.sums.at(-1)), shown(row.errors.at(-1), 3)])),
-      numbers_of("The curves in numbers", ["terms", ...rows.map((row) => title(row.order)), "n\u00b7u", "\u221an\u00b7u"], lengths.map((length, i) => [String(length), ...rows.map((row) => shown(row.errors[i], 3)), shown(length * u, 3), shown(Math.sqrt(length) * u, 3)])),
+      numbers_of("The curves in numbers", ["terms", ...rows.map((row) => title(row.order)), "n\u00b7u", "\u221an\u00b7u"], () => lengths.map((length, i) => [String(length), ...rows.map((row) => shown(row.errors[i], 3)), shown(length * u, 3), shown(Math.sqrt(length) * u, 3)])),
     ];
   },
   say(answer, state) {
@@ -44,5 +44,5 @@ export const sums = {
     return `The sum of ${answer.lengths.at(-1)} terms in ${state.format} is ${shown(row.sums.at(-1))}, exactly ${shown(answer.exact.at(-1))}.${stuck}`;
   },
   command: (state) => `halfulp run accumulation --set formats=${state.format} --set distribution=${state.terms} --set orders=${state.order} --set lengths=${state.n} --set roundings=nearest-even --set trials=1 --set seed=${state.seed} && halfulp show reports/accumulation.json sums`,
-  python: (state) => `import halfulp, numpy as np\nx = ${state.terms === "ones" ? `np.ones(${state.n})` : `np.random.default_rng(${state.seed}).${state.terms === "normal" ? "standard_normal" : "random"}(${state.n})  # another seed than the page\u2019s`}\nprint(halfulp.sum(x.astype(np.float32), "${state.format}"${{sequential: "", blocked: ', order="blocked", block=64', pairwise: ', order="pairwise"', kahan: ', compensation="kahan"', promoted: ', order="blocked", block=128, promoted="fp32"'}[state.order]}))`,
+  python: (state) => `import halfulp, numpy as np\nx = ${state.terms === "ones" ? `np.ones(${state.n})` : `np.random.default_rng(${state.seed}).${state.terms === "normal" ? "standard_normal" : "random"}(${state.n})  # other terms than the page\u2019s`}\nprint(halfulp.dot(x, np.ones(${state.n}), model="${state.format}${{sequential: "", blocked: ",order=blocked:64", pairwise: ",order=pairwise", kahan: ",comp=kahan", promoted: ",order=blocked:128,promote=fp32"}[state.order]}"))`,
 };
