@@ -41,8 +41,7 @@ std::optional<Known> irrational_result(Operation operation, const Known& x) {
     case Operation::sqrt:
       return result(sqrt(real(a)), da.is_zero() ? Rational(0) : *from_real(Real(1 / sqrt(real(a)))));
     case Operation::rsqrt:
-      return result(1 / sqrt(real(a)),
-                    da.is_zero() ? Rational(0) : Rational(*from_real(Real(1 / sqrt(real(a)))) / a));
+      return result(1 / sqrt(real(a)), da.is_zero() ? Rational(0) : Rational(*from_real(Real(1 / sqrt(real(a)))) / a));
     case Operation::exp: {
       const Real value = exp(real(a));
       return result(value, da.is_zero() ? Rational(0) : *from_real(value));

@@ -1,5 +1,5 @@
-// An operation that is known where it is called. `evaluate` of operation.hpp chooses among all; this one brings no other
-// along: a small program that adds needs no exponential function.
+// An operation that is known where it is called. `evaluate` of operation.hpp chooses among all; this one brings no
+// other along: a small program that adds needs no exponential function.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>

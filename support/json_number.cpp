@@ -1,4 +1,5 @@
-// Numbers that JSON has no words for. The WebAssembly module takes this without the rest of json.cpp, which reads files.
+// Numbers that JSON has no words for. The WebAssembly module takes this without the rest of json.cpp, which reads
+// files.
 #include <halfulp/support/json.hpp>
 
 #include <cmath>

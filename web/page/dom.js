@@ -10,7 +10,8 @@ export function drawing(tag, attributes = {}, ...children) {
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name.startsWith("aria-") || (value !== undefined && value !== false)) node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : value);
+    else if (name.startsWith("aria-") || (value !== undefined && value !== false))
+      node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : value);
   }
   node.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
   return node;
@@ -18,16 +19,21 @@ function filled(node, attributes, children) {
 
 /** A table with a caption, heads of columns, and rows whose first cell is their head. */
 export function table(caption, heads, rows, attributes = {}) {
-  return element("div", {class: "wide", tabindex: "0", role: "region", "aria-label": caption}, element("table", attributes,
-    element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, heads.map((head) => element("th", {scope: "col"}, head)))),
-    element("tbody", {}, rows.map((row) => element("tr", row.attributes ?? {}, (row.cells ?? row).map((cell, i) =>
-      element(i ? "td" : "th", i ? {} : {scope: "row"}, cell)))))));
+  return element("div", {class: "wide", tabindex: "0", role: "region", "aria-label": caption},
+    element("table", attributes, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, heads.map((head) => element("th", {scope: "col"}, head)))),
+      element("tbody", {},
+        rows.map((row) => element("tr", row.attributes ?? {},
+                   (row.cells ?? row).map((cell, i) => element(i ? "td" : "th", i ? {} : {scope: "row"}, cell)))))));
 }
 
 /** What a picture shows, as a table for those who ask for it: it is made when it is opened. */
 export function numbers_of(what, heads, rows) {
-  const details = element("details", {ontoggle: () => { if (details.open && !details.querySelector("table")) details.append(table(what, heads, rows())); }},
+  const details = element("details", {
+    ontoggle: () => {
+      if (details.open && !details.querySelector("table")) details.append(table(what, heads, rows()));
+    }
+  },
     element("summary", {}, what));
   return details;
 }
@@ -35,12 +41,16 @@ export function numbers_of(what, heads, rows) {
 /** A double to six digits, whole numbers in full. The module writes Infinity and NaN as words. */
 export function shown(x, digits = 6) {
   if (typeof x !== "number") return x === null || x === undefined ? "none" : String(x).replace("-", "\u2212");
-  if (Number.isInteger(x) && Math.abs(x) < 1e9) return (Object.is(x, -0) ? "\u22120" : String(x)).replace("-", "\u2212");
+  if (Number.isInteger(x) && Math.abs(x) < 1e9)
+    return (Object.is(x, -0) ? "\u22120" : String(x)).replace("-", "\u2212");
   const text = String(Number(x.toPrecision(digits)));
   return text.replace(/e\+?(-?\d+)/, (_, k) => ` \u00d7 ${raised(10, k)}`).replace("-", "\u2212");
 }
 /** 2 to the power of -14 as 2\u207b\u00b9\u2074. */
-export const raised = (base, exponent) => base + [...String(exponent)].map((c) => c === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c]).join("");
+export const raised = (base, exponent) => base +
+  [...String(exponent)]
+    .map((c) => c === "-" ? "\u207b" : "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"[c])
+    .join("");
 /** Powers of two that are small or large as such, else as `shown`. */
 export function shown_power(x) {
   const k = Math.log2(Math.abs(x));

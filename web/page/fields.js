@@ -17,8 +17,10 @@ export function checked(field, text) {
   return text.trim();
 }
 
-/** The control of a field. `change(text)` is called with what its user enters; `show(text)` sets it, `refuse(words)` says
- * what was wrong with it until the next `show`. */
+/**
+ * The control of a field. `change(text)` is called with what its user enters; `show(text)` sets it, `refuse(words)`
+ * says what was wrong with it until the next `show`.
+ */
 export function control(field, change) {
   const id = `field-${field.name}`, said = field.said ?? ((text) => text);
   const common = {id, "aria-describedby": `${id}-help ${id}-error`};
@@ -28,19 +30,38 @@ export function control(field, change) {
     input = element("select", {...common, onchange: () => change(input.value)},
       field.options.map(([value, label]) => element("option", {value}, label)));
   } else if (field.kind === "range") {
-    output = element("output", {for: id, "aria-live": "off"});
-    input = element("input", {...common, type: "range", min: field.least, max: field.most, step: field.step ?? 1, oninput: () => change(input.value)});
+    output = element("output", {for: id, "aria-live": "off"
+    });
+    input = element("input", {
+      ...common,
+      type: "range",
+      min: field.least,
+      max: field.most,
+      step: field.step ?? 1,
+      oninput: () => change(input.value)
+    });
   } else {
-    input = element("input", {...common, type: "text", spellcheck: "false", autocomplete: "off", autocapitalize: "none",
-      inputmode: field.kind === "whole" ? "numeric" : undefined, list: field.kind === "format" ? "formats" : undefined, oninput: () => change(input.value)});
+    input = element("input", {
+      ...common,
+      type: "text",
+      spellcheck: "false",
+      autocomplete: "off",
+      autocapitalize: "none",
+      inputmode: field.kind === "whole" ? "numeric" : undefined,
+      list: field.kind === "format" ? "formats" : undefined,
+      oninput: () => change(input.value)
+    });
   }
-  const root = element("div", {class: `field ${field.kind}`}, element("label", {for: id}, field.label), input, output,
-    field.help && element("p", {id: `${id}-help`, class: "help"}, field.help), words);
+  const root = element("div", {class: `field ${field.kind}`}, element("label", {for: id
+  }, field.label), input, output, field.help && element("p", {id: `${id}-help`, class: "help"}, field.help), words);
   return {
-    root, input,
+    root,
+    input,
     show(text) {
       // What is being typed stays as it is typed.
-      if (document.activeElement !== input || field.kind === "choice" || field.kind === "range" || checked(field, input.value) !== text) input.value = text;
+      if (document.activeElement !== input || field.kind === "choice" || field.kind === "range" ||
+        checked(field, input.value) !== text)
+        input.value = text;
       if (output && output.textContent !== said(text)) {
         output.textContent = said(text);
         input.setAttribute("aria-valuetext", said(text));

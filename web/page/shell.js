@@ -1,14 +1,14 @@
 // The page around the scenes: which one is shown, its controls, its address, the keys of a lecture.
 //
-// A scene is an object: id, title, question, explanation (a page of the documentation), fields (fields.js), and functions
-// of its state, which maps fields to texts:
+// A scene is an object: id, title, question, explanation (a page of the documentation), fields (fields.js), and
+// functions of its state, which maps fields to texts:
 //   ask(state, lab)            what there is to say, from the module; may be a promise; throws in words
-//   draw(answer, state, tools) what is seen; tools: {width in pixels, size of letters, tall(height), set(changes), lab}. Nodes with a data-key keep the focus
-//   say(answer, state)         the same in a sentence or two, for everyone and for screen readers
-//   command(state), python(state)   the same numbers from the program and from the package
+//   draw(answer, state, tools) what is seen; tools: {width in pixels, size of letters, tall(height), set(changes),
+//   lab}. Nodes with a data-key keep the focus say(answer, state)         the same in a sentence or two, for everyone
+//   and for screen readers command(state), python(state)   the same numbers from the program and from the package
 //   settled(state)             the state as it should be, such as a term within the sum; may be absent
-//   play, last(state)          the name of a field of steps, if they can run by themselves, and the last step if it has one
-//   drag(answer, state, x, y)  changes of the state as a pointer drags over an element with data-drag
+//   play, last(state)          the name of a field of steps, if they can run by themselves, and the last step if it has
+//   one drag(answer, state, x, y)  changes of the state as a pointer drags over an element with data-drag
 import {read, written} from "./address.js";
 import {element} from "./dom.js";
 import {checked, control} from "./fields.js";
@@ -28,7 +28,8 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 async function begin() {
   const lab = await open_lab();
-  by_id("formats").append(...lab.ask("names", {}).formats.map(({name, title}) => element("option", {value: name}, title)));
+  by_id("formats").append(
+    ...lab.ask("names", {}).formats.map(({name, title}) => element("option", {value: name}, title)));
 
   let now, controls = {}, answer, tickets = 0, timer;
   let waiting = {};  // texts that were refused with others: two fields may have to change before both are right
@@ -36,13 +37,19 @@ async function begin() {
   let silence, drawn;
   const explanations = document.querySelector("meta[name=explanations]").content;
 
-  by_id("scenes").append(...scenes.map((scene, i) => element("li", {}, element("a", {href: `#${scene.id}`, id: `to-${scene.id}`}, `${i + 1} ${scene.title}`))));
+  by_id("scenes").append(
+    ...scenes.map((scene, i) => element(
+                    "li", {}, element("a", {href: `#${scene.id}`, id: `to-${scene.id}`}, `${i + 1} ${scene.title}`))));
 
-  function report(words) { by_id("refused").textContent = words; }
+  function report(words) {
+    by_id("refused").textContent = words;
+  }
   /** Says something to a screen reader, once its user has paused: neither every key nor every step of a run. */
   function speak(words) {
     clearTimeout(silence);
-    silence = setTimeout(() => { if (!timer && by_id("spoken").textContent !== words) by_id("spoken").textContent = words; }, 700);
+    silence = setTimeout(() => {
+      if (!timer && by_id("spoken").textContent !== words) by_id("spoken").textContent = words;
+    }, 700);
   }
   /** At the control that an error names, else at the one that was changed, else above the scene. */
   function refuse(error, changed) {
@@ -78,10 +85,13 @@ async function begin() {
       else link.removeAttribute("aria-current");
     }
     controls = {};
-    by_id("controls").replaceChildren(...scene.fields.map((field) => {
-      controls[field.name] = control(field, (text) => change({[field.name]: text}, field.name));
-      return controls[field.name].root;
-    }), ...(scene.play ? [playing(scene.play)] : []), ...(scene.tools ? scene.tools({lab, set, change, refuse: report}) : []));
+    by_id("controls")
+      .replaceChildren(...scene.fields.map((field) => {
+        controls[field.name] = control(field, (text) => change({[field.name]: text}, field.name));
+        return controls[field.name].root;
+      }),
+        ...(scene.play ? [playing(scene.play)] : []),
+        ...(scene.tools ? scene.tools({lab, set, change, refuse: report}) : []));
     look();
     shown_now();
     if (from_links) by_id("title").focus();
@@ -95,8 +105,10 @@ async function begin() {
     by_id("theme").value = theme;
   }
 
-  /** Asks for the answer to a state and shows both; what is refused leaves the last good state. `otherwise`: the state to
-   * try then. */
+  /**
+   * Asks for the answer to a state and shows both; what is refused leaves the last good state. `otherwise`: the state
+   * to try then.
+   */
   async function show(wanted, changed, otherwise) {
     const ticket = ++tickets, {scene} = now, state = scene.settled?.(wanted) ?? wanted;
     try {
@@ -132,15 +144,27 @@ async function begin() {
   function draw() {
     if (answer === undefined) return;
     const {scene, state} = now, key = document.activeElement?.dataset?.key, sentence = scene.say(answer, state);
-    const width = drawn = Math.floor(by_id("stage").clientWidth), opened = [...by_id("stage").querySelectorAll("details")].map((one) => one.open);
+    const width = drawn = Math.floor(by_id("stage").clientWidth),
+          opened = [...by_id("stage").querySelectorAll("details")].map((one) => one.open);
     const lecture = now.look.view === "lecture";
     by_id("say").textContent = sentence;
     speak(sentence);
-    by_id("stage").replaceChildren(...[scene.draw(answer, state, {width, size: lecture ? 20 : 13, tall: (height) => lecture ? Math.max(240, Math.round(innerHeight * 0.5)) : height, set, lab})].flat(Infinity).filter((node) => node));
-    by_id("stage").querySelectorAll("details").forEach((one, i) => { one.open = opened[i] ?? false; });
+    by_id("stage").replaceChildren(...[scene.draw(answer, state, {
+      width,
+      size: lecture ? 20 : 13,
+      tall: (height) => lecture ? Math.max(240, Math.round(innerHeight * 0.5)) : height,
+      set,
+      lab
+    })].flat(Infinity)
+        .filter((node) => node));
+    by_id("stage").querySelectorAll("details").forEach((one, i) => {
+      one.open = opened[i] ?? false;
+    });
     // A group of buttons is one stop of the tabulator; arrows move within.
     for (const group of document.querySelectorAll("[data-group]")) {
-      const buttons = [...group.querySelectorAll("button")], one = buttons.find((button) => button.dataset.key === key) ?? buttons.find((button) => button.hasAttribute("data-first")) ?? buttons[0];
+      const buttons = [...group.querySelectorAll("button")],
+            one = buttons.find((button) => button.dataset.key === key) ??
+        buttons.find((button) => button.hasAttribute("data-first")) ?? buttons[0];
       for (const button of buttons) button.tabIndex = button === one ? 0 : -1;
     }
     if (key) document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
@@ -154,13 +178,15 @@ async function begin() {
     delete waiting[changed];
     refused.delete(changed);
     try {
-      for (const [name, text] of Object.entries(changes)) state[name] = checked(now.scene.fields.find((field) => field.name === name), String(text));
+      for (const [name, text] of Object.entries(changes))
+        state[name] = checked(now.scene.fields.find((field) => field.name === name), String(text));
     } catch (error) {
       ++tickets;
       refuse(error, changed);
       return;
     }
-    return Object.keys(waiting).length ? show({...state, ...waiting, [changed]: state[changed]}, changed, state) : show(state, changed);
+    return Object.keys(waiting).length ? show({...state, ...waiting, [changed]: state[changed]}, changed, state)
+                                       : show(state, changed);
   }
   const set = (changes) => change(changes, Object.keys(changes)[0]);
 
@@ -176,20 +202,40 @@ async function begin() {
     const field = () => now.scene.fields.find((one) => one.name === name);
     const most = () => Math.min(field().most, now.scene.last?.(now.state) ?? Infinity);
     const by = (steps) => Math.min(most(), Math.max(field().least, Number(now.state[name]) + steps));
-    const run = element("button", {id: "run", type: "button", onclick: () => {
-      if (timer) return stop();
-      if (still.matches) return set({[name]: most()});
-      if (by(1) === Number(now.state[name])) set({[name]: field().least});
-      run.textContent = "Stop";
-      const stride = Math.max(1, Math.round((most() - field().least) / 200));
-      timer = setInterval(() => {
-        if (by(1) === Number(now.state[name])) stop();
-        else set({[name]: by(stride)});
-      }, 60);
-    }}, "Run");
+    const run = element("button", {
+      id: "run",
+      type: "button",
+      onclick: () => {
+        if (timer) return stop();
+        if (still.matches) return set({[name]: most()});
+        if (by(1) === Number(now.state[name])) set({[name]: field().least});
+        run.textContent = "Stop";
+        const stride = Math.max(1, Math.round((most() - field().least) / 200));
+        timer = setInterval(() => {
+          if (by(1) === Number(now.state[name])) stop();
+          else set({[name]: by(stride)});
+        }, 60);
+      }
+    },
+      "Run");
     return element("div", {class: "field play"},
-      element("button", {type: "button", onclick: () => { stop(); set({[name]: by(-1)}); }}, "One step back"),
-      element("button", {type: "button", onclick: () => { stop(); set({[name]: by(1)}); }}, "One step"), run);
+      element("button", {
+        type: "button",
+        onclick: () => {
+          stop();
+          set({[name]: by(-1)});
+        }
+      },
+        "One step back"),
+      element("button", {
+        type: "button",
+        onclick: () => {
+          stop();
+          set({[name]: by(1)});
+        }
+      },
+        "One step"),
+      run);
   }
 
   // Dragging over a drawing.
@@ -198,7 +244,9 @@ async function begin() {
   const drag = (event) => {
     if (!dragged || answer === undefined) return;
     // A finger that goes up or down scrolls.
-    if (event.pointerType === "touch" && !dragged.moves && !(dragged.moves = Math.abs(event.clientX - dragged.x) > 8 + Math.abs(event.clientY - dragged.y))) return;
+    if (event.pointerType === "touch" && !dragged.moves &&
+      !(dragged.moves = Math.abs(event.clientX - dragged.x) > 8 + Math.abs(event.clientY - dragged.y)))
+      return;
     const svg = stage.querySelector("[data-drag]"), box = svg?.getBoundingClientRect();
     if (!svg) return;
     const changes = now.scene.drag(answer, now.state, event.clientX - box.left, event.clientY - box.top, box.width);
@@ -212,7 +260,10 @@ async function begin() {
     if (event.pointerType !== "touch") event.preventDefault();
   });
   stage.addEventListener("pointermove", drag);
-  for (const end of ["pointerup", "pointercancel"]) stage.addEventListener(end, () => { dragged = undefined; });
+  for (const end of ["pointerup", "pointercancel"])
+    stage.addEventListener(end, () => {
+      dragged = undefined;
+    });
 
   // Addresses.
   /** Goes where the address points, if there is something to show; else it stays. */
@@ -228,7 +279,8 @@ async function begin() {
       if (ticket !== tickets) return;
       if (now) history.replaceState(null, "", written(now));
       else {
-        const id = location.hash.slice(1).split("?")[0], start = read(scenes.some((one) => one.id === id) ? `#${id}` : "", scenes);
+        const id = location.hash.slice(1).split("?")[0],
+              start = read(scenes.some((one) => one.id === id) ? `#${id}` : "", scenes);
         enter(start, await start.scene.ask(start.state, lab));
       }
       report(`The address: ${error.message}`);
@@ -241,7 +293,8 @@ async function begin() {
   stage.addEventListener("keydown", (event) => {
     const group = event.target.closest("[data-group]"), by = {ArrowRight: 1, ArrowLeft: -1}[event.key];
     if (!group || !by) return;
-    const buttons = [...group.querySelectorAll("button")], next = buttons[buttons.indexOf(event.target.closest("button")) + by];
+    const buttons = [...group.querySelectorAll("button")],
+          next = buttons[buttons.indexOf(event.target.closest("button")) + by];
     if (!next) return;
     event.preventDefault();
     for (const button of buttons) button.tabIndex = button === next ? 0 : -1;
@@ -264,22 +317,30 @@ async function begin() {
   by_id("next").addEventListener("click", () => go(1));
   addEventListener("keydown", (event) => {
     if (now.look.view !== "lecture" || event.altKey || event.ctrlKey || event.metaKey) return;
-    const typing = event.target.closest("input, select, [role=region], [data-group]"), page = {PageDown: 1, PageUp: -1}[event.key];
+    const typing = event.target.closest("input, select, [role=region], [data-group]"),
+          page = {PageDown: 1, PageUp: -1}[event.key];
     const by = page ?? (typing ? undefined : {ArrowRight: 1, ArrowLeft: -1}[event.key]);
-    if (by) { event.preventDefault(); go(by); }
-    else if (event.key === "Escape") watch({view: "page"});
+    if (by) {
+      event.preventDefault();
+      go(by);
+    } else if (event.key === "Escape") watch({view: "page"});
   });
   for (const button of document.querySelectorAll("button[data-copy]"))
     button.addEventListener("click", async () => {
       const source = by_id(button.dataset.copy), selection = getSelection();
       let done = true;
-      try { await navigator.clipboard.writeText(source.textContent); } catch (error) {
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+      } catch (error) {
         selection.selectAllChildren(source);
         done = document.execCommand("copy");
       }
-      by_id("copied").textContent = done ? `${button.dataset.what} is copied.` : `Select it and copy it: this browser does not let a page do that.`;
+      by_id("copied").textContent =
+        done ? `${button.dataset.what} is copied.` : `Select it and copy it: this browser does not let a page do that.`;
     });
-  new ResizeObserver(() => { if (Math.floor(stage.clientWidth) !== drawn) draw(); }).observe(stage);
+  new ResizeObserver(() => {
+    if (Math.floor(stage.clientWidth) !== drawn) draw();
+  }).observe(stage);
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
@@ -290,4 +351,6 @@ async function begin() {
   document.documentElement.dataset.ready = "yes";
 }
 
-begin().catch((error) => { document.getElementById("refused").textContent = `This browser cannot run the module: ${error.message}`; });
+begin().catch((error) => {
+  document.getElementById("refused").textContent = `This browser cannot run the module: ${error.message}`;
+});
