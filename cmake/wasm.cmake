@@ -8,8 +8,8 @@ set(CMAKE_CXX_ARCHIVE_CREATE "<CMAKE_AR> qcS <TARGET> <OBJECTS>")
 set(CMAKE_CXX_ARCHIVE_FINISH "")
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 
-# These are headers alone. They lie beside the headers of this machine's C library, which must not be
-# found: so the compiler looks into a folder of links.
+# Libraries that are headers alone. Their folder has the headers of this machine's C library too, which the compiler
+# must not find: so it looks into a folder of links.
 set(halfulp_header_folders ${CMAKE_BINARY_DIR}/header_packages)
 foreach(folder boost Random123 fmt nlohmann)
   find_path(${folder}_folder NAMES ${folder} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)

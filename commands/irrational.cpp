@@ -17,8 +17,8 @@ std::optional<Rational> from_real(const Real& x) {
   if (x.is_zero()) return Rational(0);
   int exponent = 0;
   const Real mantissa = frexp(x, &exponent);
-  constexpr int bits = 360;
-  if (std::abs(exponent) > 64'000) return std::nullopt;
+  constexpr int bits = 360, largest_exponent = 64'000;  // four times that of the largest operand
+  if (std::abs(exponent) > largest_exponent) return std::nullopt;
   return Rational(Rational(ldexp(mantissa, bits).convert_to<cpp_int>()) * power_of_two(exponent - bits));
 }
 

@@ -2,11 +2,11 @@
 // BigInts, and are taken as whole Numbers too. What the library refuses is an Error with the message that the program
 // has; what is no text or no code word, a TypeError.
 
-function text_of(argument, given) {
+export function text_of(argument, given) {
   if (typeof given !== "string") throw new TypeError(`${argument}: ${String(given)}; accepted: text`);
   return given;
 }
-function word_of(argument, given) {
+export function word_of(argument, given) {
   const word = Number.isSafeInteger(given) ? BigInt(given) : given;
   if (typeof word !== "bigint" || word < 0n || word >> 64n)
     throw new TypeError(`${argument}: ${String(given)}; accepted: 0n to 2n ** 64n - 1n`);

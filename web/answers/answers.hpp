@@ -35,7 +35,7 @@ class Asked {
   std::span<const double> array_;
 };
 
-/// Names of formats and rounding modes, of matrix units, of orders of sums.
+/// Names and titles of the formats in the catalogue.
 Json names(const Asked& asked);
 /// `format`, `x`, `round`, `seed`: what `halfulp explain --json` says, and the format's layout.
 Json explained(const Asked& asked);
@@ -53,7 +53,8 @@ Json sums(const Asked& asked);
 Json positions(const Asked& asked);
 /// `unit`, `a`, `b`, `c`: one output of a matrix unit, step by step where its rule is known in steps.
 Json product(const Asked& asked);
-/// `unit`, `a`, `b`, `n`, `promote`: n products a b, added by a unit alone and with promotion to FP32.
+/// `unit`, `a`, `b`, `n`, `promote`: the sum of n products of a and b, by the unit alone, and promoted to FP32 every
+/// `promote` products.
 Json stall(const Asked& asked);
 /// `format`, and an array: one row of numbers in a block format.
 Json block(const Asked& asked);

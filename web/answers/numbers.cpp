@@ -1,25 +1,18 @@
 // Scenes "Bits" and "Number line".
 #include <halfulp/commands/explanation.hpp>
-#include <halfulp/emulation/conversion.hpp>
-#include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/emulation/text.hpp>
-#include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/web/answers/answers.hpp>
 
-#include <cmath>
+#include <algorithm>
 
 namespace halfulp::web {
 
 Json names(const Asked&) {
   Json json;
-  for (const NamedFormat& row : catalogue())
-    json["formats"].push_back({{"name", row.name}, {"title", row.title}, {"bits", row.format.storage_bits()}});
-  for (const auto& row : rounding_modes) json["roundings"].push_back(row.name);
-  for (const NamedBlockFormat& row : block_catalogue())
-    json["blocks"].push_back({{"name", row.name}, {"title", row.title}});
+  for (const NamedFormat& row : catalogue()) json["formats"].push_back({{"name", row.name}, {"title", row.title}});
   return json;
 }
 
@@ -35,7 +28,6 @@ Json explained(const Asked& asked) {
   json["largest"] = f.value(f.max_finite());
   json["smallest"] = f.value(f.min_positive());
   json["smallest_normal"] = f.value(f.min_normal());
-  json["precision"] = f.precision();
   return json;
 }
 

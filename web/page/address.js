@@ -11,8 +11,7 @@ const escaped = (text) =>
 
 /** The canonical address of a state. */
 export function written({scene, state, look}) {
-  const parts =
-    scene.fields.filter((field) => !field.local).map((field) => `${field.name}=${escaped(state[field.name])}`);
+  const parts = scene.fields.map((field) => `${field.name}=${escaped(state[field.name])}`);
   for (const [name, [usual]] of Object.entries(looks))
     if (look[name] !== usual) parts.push(`${name}=${look[name]}`);
   return `#${scene.id}?${parts.join("&")}`;
@@ -39,14 +38,14 @@ export function read(hash, scenes) {
       throw new Error(
         `the address has '${value.slice(0, 40)}', which is no text; accepted: % and two hexadecimal digits`);
     }
-    const field = scene.fields.find((one) => one.name === name && !one.local);
+    const field = scene.fields.find((one) => one.name === name);
     if (seen.has(name)) throw new Error(`the address has ${name.slice(0, 40)} twice; accepted: each part once`);
     seen.add(name);
     if (field) state[name] = checked(field, text);
     else if (Object.hasOwn(looks, name) && looks[name].includes(text)) look[name] = text;
     else
       throw new Error(`the address has '${part.slice(0, 60)}'; accepted: ${
-          [...scene.fields.filter((one) => !one.local).map((one) => one.name), ...Object.keys(looks)].join(
+          [...scene.fields.map((one) => one.name), ...Object.keys(looks)].join(
             ", ")}${Object.hasOwn(looks, name) ? `; ${name} is ${looks[name].join(" or ")}` : ""}`);
   }
   return {scene, state, look};

@@ -56,7 +56,6 @@ export function control(field, change) {
   }, field.label), input, output, field.help && element("p", {id: `${id}-help`, class: "help"}, field.help), words);
   return {
     root,
-    input,
     show(text) {
       // What is being typed stays as it is typed.
       if (document.activeElement !== input || field.kind === "choice" || field.kind === "range" ||

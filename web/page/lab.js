@@ -1,11 +1,9 @@
 // The module: at once for short questions, in a worker for long ones.
 import {load, text_of, word_of} from "../halfulp.js";
 
-/** Bytes of the module: from the page itself where it was packed into one file, else from beside it. */
+/** Bytes of the module, which pack.py put into the page. */
 async function module_bytes() {
-  const packed = document.getElementById("module");
-  if (!packed) return (await fetch("halfulp.wasm")).arrayBuffer();
-  const squeezed = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+  const squeezed = Uint8Array.from(atob(document.getElementById("module").textContent), (c) => c.charCodeAt(0));
   return new Response(new Blob([squeezed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
@@ -17,14 +15,14 @@ export async function open_lab() {
 
   function start() {
     // The door's own functions: a page that was opened as a file may load no other one.
-    const source = `${text_of}\n${word_of}\nconst loading = (${load})
+    const source = `${text_of}\n${word_of}\nconst loading = (${load});
       let module;
       onmessage = async ({data: {bytes, id, question}}) => {
         try {
           module ??= await loading(bytes);
           postMessage({id, answer: module.ask(...question)});
         } catch (error) { postMessage({id, refused: error.message}); }
-      };`.replace("})\n      let", "});\n      let");
+      };`;
     worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
     worker.onmessage = ({data: {id, answer, refused}}) => {
       const {resolve, reject} = waiting.get(id);

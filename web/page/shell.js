@@ -2,13 +2,14 @@
 //
 // A scene is an object: id, title, question, explanation (a page of the documentation), fields (fields.js), and
 // functions of its state, which maps fields to texts:
-//   ask(state, lab)            what there is to say, from the module; may be a promise; throws in words
-//   draw(answer, state, tools) what is seen; tools: {width in pixels, size of letters, tall(height), set(changes),
-//   lab}. Nodes with a data-key keep the focus say(answer, state)         the same in a sentence or two, for everyone
-//   and for screen readers command(state), python(state)   the same numbers from the program and from the package
-//   settled(state)             the state as it should be, such as a term within the sum; may be absent
-//   play, last(state)          the name of a field of steps, if they can run by themselves, and the last step if it has
-//   one drag(answer, state, x, y)  changes of the state as a pointer drags over an element with data-drag
+// - ask(state, lab): what there is to say, from the module; may be a promise; throws in words
+// - draw(answer, state, tools): what is seen. tools: {width in pixels, size of letters, tall(height), set(changes), lab}.
+//   A node with a data-key keeps the focus; within data-group the arrows move
+// - say(answer, state): the same in a sentence or two, for everyone and for screen readers
+// - command(state), python(state): the same numbers from the program and from the package
+// - settled(state): the state as it should be, such as a term within the sum; may be absent
+// - play, last(state): the field of steps, if they can run by themselves, and the last step if the state has one
+// - drag(answer, state, x, y, width): changes of the state as a pointer drags over an element with data-drag
 import {read, written} from "./address.js";
 import {element} from "./dom.js";
 import {checked, control} from "./fields.js";
