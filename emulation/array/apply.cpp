@@ -1,4 +1,5 @@
 #include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/half.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
 #include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/emulation/array/steps.hpp>
@@ -22,12 +23,15 @@ struct ArithmeticPlan {
   std::optional<NarrowPlan<std::uint32_t>> in_float;
   std::optional<NarrowPlan<std::uint64_t>> in_double;
   std::optional<NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
+  std::optional<HalfPlan> in_halves;                         ///< most elements; in_float the rest
   Sums sums = Sums::odd;
+  bool truncates = false;  ///< results are rounded toward zero in the carrier
   bool in_vectors() const { return in_float || in_double; }
   /// The same with a tally, which looks at sums rounded to odd; without vectors where something is flushed.
   ArithmeticPlan with_tally() const {
     ArithmeticPlan plan = *this;
     plan.as_short_floats.reset();
+    plan.in_halves.reset();
     plan.sums = sums == Sums::down ? Sums::down : Sums::odd;  // rounding to odd loses the sign of zero sums
     const bool flushes = widen && (widen->flushes || (in_float ? in_float->flushes : in_double && in_double->flushes));
     return flushes ? ArithmeticPlan{} : plan;
@@ -40,10 +44,9 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
-  // Stochastic rounding looks at p + 32 bits, cut off. A quotient in [1, 2) is at least 2^-(2p + 31) away from any
-  // number of that many that it is not: to nearest with 53 bits it stays on its side of them. Roots do not.
-  if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::sqrt)) return plan;
-  if (draws && operation == Operation::div && 2 * p + max_random_bits - 1 >= 53) return plan;
+  // Stochastic rounding looks at p + 32 bits, cut off: of quotients and roots, too, where these were cut off before.
+  if (draws && p + max_random_bits + 2 > 53) return plan;
+  plan.truncates = draws && (operation == Operation::div || operation == Operation::sqrt);
   plan.sums = sums_before(rounding.mode, operation);
   // What is flushed is decided by the exact sum: only rounding to odd keeps it on its side of any limit.
   if (rounding.flush_outputs) {
@@ -64,6 +67,7 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
   if (plan.in_double && short_float(f) && !flushes && !draws)
     plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
+  if (plan.in_float) plan.in_halves = half_plan(operation, f, rounding);
   return tally ? plan.with_tally() : plan;
 }
 
@@ -191,7 +195,12 @@ struct Application {
   template <class Plan, class T>
   void block(const Plan& to_codes, const float* u, const float* v, const float* w, T* sums, std::size_t at,
              std::size_t size, Code* to, Tally* part) const {
-    combine_lanes(operation, plan.sums, u, v, w, sums, size);
+    if (plan.truncates) {
+      const TowardZero environment;
+      combine_lanes(operation, plan.sums, u, v, w, sums, size);
+    } else {
+      combine_lanes(operation, plan.sums, u, v, w, sums, size);
+    }
     if (!part) return encode_codes(to_codes, random.from(at), sums, to, size);
     Code codes[block_size];  // `to` may be where the operands are, which the tally asks for
     encode_codes(to_codes, random.from(at), sums, codes, size);
@@ -220,7 +229,13 @@ struct Application {
     if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes || plan.in_float->unsigned_zero || draws)
       return false;
     if constexpr (sizeof(Code) == 1) {
-      combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), to, count);
+      const auto by_floats = [&](std::size_t at, std::size_t size) {
+        const auto some = [&](std::span<const Code> s) { return s.empty() ? nullptr : from(s) + at; };
+        combine_byte_lanes(operation, *plan.widen, *plan.in_float, some(a), some(b), some(c), to + at, size);
+      };
+      if (plan.in_halves && has_half_lanes())
+        combine_byte_halves(operation, *plan.in_halves, from(a), from(b), from(c), to, count, by_floats);
+      else by_floats(0, count);
       return true;
     }
     if constexpr (sizeof(Code) == 2)
@@ -283,8 +298,12 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   }
   in_pieces(out, in_place, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
     const DefaultEnvironment environment;
-    by_blocks(streams, begin, size, to,
-              [&](std::size_t at, std::size_t n, Code* block) { application(at, n, block, part, tally != nullptr); });
+    by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Code* block) {
+      if (streams)
+        for (const std::span<const Code> x : operands)
+          if (!x.empty()) fetch_ahead(x.data() + at, n);
+      application(at, n, block, part, tally != nullptr);
+    });
   });
 }
 

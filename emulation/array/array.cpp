@@ -61,6 +61,7 @@ struct Conversion {
 
   void in_vectors(const Plan& plan, std::size_t begin, std::size_t size, Out* to, bool streams) const {
     by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Out* block) {
+      if (streams) fetch_ahead(in.data() + at, n);
       if constexpr (to_values) quantize_lanes(plan, random.from(at), in.data() + at, block, n);
       else encode_codes(plan, random.from(at), in.data() + at, block, n);
     });
@@ -150,6 +151,7 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
               [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
                 if (plan)
                   return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
+                    if (streams) fetch_ahead(in.data() + at, n);
                     decode_lanes(*plan, in.data() + at, block, n);
                   });
                 for (std::size_t i = 0; i < size; ++i)

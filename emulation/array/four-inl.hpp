@@ -80,7 +80,12 @@ struct FourByShift {
 };
 #if HALFULP_F16C
 /// What code words have in common with those of fp16.
-enum class Disguise { none, bytes, any };
+enum class Disguise {
+  none,        ///< they are such
+  upper_byte,  ///< they are the upper bytes of such (e5m2)
+  bytes,       ///< their sign is that of a byte
+  any,
+};
 
 /// The same through fp16, in whole vectors of its code words.
 template <Disguise disguise, bool scaled, class Code>
@@ -94,6 +99,7 @@ struct FourByHalves {
     const auto get = [&](std::size_t at, VF& low, VF& high) HWY_ATTR {
       auto codes = hn::Zero(d16);
       if constexpr (disguise == Disguise::none) codes = load_codes(d16, from + at);
+      if constexpr (disguise == Disguise::upper_byte) codes = hn::ShiftLeft<8>(load_codes(d16, from + at));
       if constexpr (disguise == Disguise::any) codes = widen.half(d16, load_codes(d16, from + at));
       if constexpr (disguise == Disguise::bytes) {
         const hn::RebindToSigned<decltype(d16)> di16;
@@ -115,6 +121,8 @@ template <class Code, class F>
 HWY_INLINE void with_disguise(const WidenPlan& plan, F f) {
   const bool scaled = plan.half_scale != 1;
   if constexpr (sizeof(Code) == 1) {
+    if (plan.half_sign_shift == 8 && plan.half_shift == 8 && !scaled)
+      return f.template operator()<Disguise::upper_byte, false>();
     if (plan.half_sign_shift == 8)
       return scaled ? f.template operator()<Disguise::bytes, true>() : f.template operator()<Disguise::bytes, false>();
   } else if (plan.half_sign_shift == 0 && plan.half_shift == 0 && !scaled) {

@@ -146,4 +146,18 @@ class DefaultEnvironment {
 #endif
 };
 
+/// Round toward zero for a scope, in a DefaultEnvironment.
+class TowardZero {
+ public:
+#if defined(__SSE2__)
+  TowardZero() { _mm_setcsr(_mm_getcsr() | _MM_ROUND_TOWARD_ZERO); }
+  ~TowardZero() { _mm_setcsr(_mm_getcsr() & ~static_cast<unsigned>(_MM_ROUND_MASK)); }
+#else
+  TowardZero() { std::fesetround(FE_TOWARDZERO); }
+  ~TowardZero() { std::fesetround(FE_TONEAREST); }
+#endif
+  TowardZero(const TowardZero&) = delete;
+  TowardZero& operator=(const TowardZero&) = delete;
+};
+
 }  // namespace halfulp::array

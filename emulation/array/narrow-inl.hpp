@@ -26,7 +26,14 @@ enum class Cut {
   below_tail,    ///< the last bits of the carrier: `linear` plans
   at_half,       ///< the lower half of a float: plans of `upper_half`
   by_converter,  ///< the CPU's converter to fp16 drops them: plans of `converter`
+  by_halves,     ///< that converter drops some, and the rest is dropped from fp16's words: plans of `halves`
 };
+
+/// Modes that may round to fp16 first: in their own direction, or toward zero where ties go away from it.
+constexpr bool goes_by_halves(RoundingMode mode) {
+  return mode == RoundingMode::nearest_away || mode == RoundingMode::toward_zero ||
+         mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
+}
 
 /// `careful`: something is flushed, or zeros have no sign.
 template <class T, RoundingMode mode, Cut cut, bool careful, Domain domain>
@@ -68,6 +75,24 @@ class Narrow {
            : mode == RoundingMode::toward_zero             ? _MM_FROUND_TO_ZERO
            : mode == RoundingMode::toward_positive         ? _MM_FROUND_TO_POS_INF
                                                            : _MM_FROUND_TO_NEG_INF > (d, as_float(x));
+  }
+#endif
+
+#if HALFULP_EMBEDDED_ROUNDING
+  /// The code words of two vectors without special() lanes, as 16-bit words.
+  HWY_INLINE __m512i words_by_halves(VU x0, VU x1) const {
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(one_by_halves(x0).raw), one_by_halves(x1).raw, 1);
+    const auto word = [](int bits) HWY_ATTR { return _mm512_set1_epi16(static_cast<short>(bits)); };
+    const __m512i dropped = word((1 << plan_.half_tail) - 1), negative = _mm512_srai_epi16(both, 15);
+    __m512i sum = both;
+    if constexpr (mode == RoundingMode::nearest_away) sum = _mm512_add_epi16(both, word(1 << (plan_.half_tail - 1)));
+    if constexpr (mode == RoundingMode::toward_positive)
+      sum = _mm512_add_epi16(both, _mm512_andnot_si512(negative, dropped));
+    if constexpr (mode == RoundingMode::toward_negative)
+      sum = _mm512_add_epi16(both, _mm512_and_si512(negative, dropped));
+    const __m512i magnitude = _mm512_sllv_epi16(sum, word(plan_.half_missing));
+    return _mm512_srlv_epi16(_mm512_ternarylogic_epi32(word(0x7fff), magnitude, sum, 0xca),
+                             word(8 + plan_.half_unused));
   }
 #endif
 
@@ -126,6 +151,15 @@ class Narrow {
 #if HALFULP_EMBEDDED_ROUNDING
   static constexpr int direction = mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF
                                                                          : _MM_FROUND_TO_POS_INF;
+#endif
+
+#if HALFULP_EMBEDDED_ROUNDING
+  HWY_INLINE auto one_by_halves(VU x) const {
+    constexpr int toward = mode == RoundingMode::toward_positive   ? _MM_FROUND_TO_POS_INF
+                           : mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF
+                                                                   : _MM_FROUND_TO_ZERO;
+    return half_codes<toward>(d, mul_toward<toward>(d, as_float(x), hn::Set(d, static_cast<T>(plan_.half_scale))));
+  }
 #endif
 
   const typename NarrowPlan<Bits>::Specials& specials() const {

@@ -69,6 +69,12 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
   plan.align_codes = plan.align + ((0 - plan.code_offset) & static_cast<Bits>(f.code_mask()));
   plan.sign_shift = carrier.storage_bits() - f.storage_bits();
   plan.code_magnitude = static_cast<Bits>(f.magnitude_mask());
+  const int scale = -14 - f.emin();  // to the smallest normal exponent of fp16
+  plan.half_unused = 8 - f.storage_bits(), plan.half_missing = 5 - f.exponent_bits;
+  plan.half_tail = 10 - f.fraction_bits;
+  plan.halves = plan.half_unused >= 0 && plan.half_missing >= 0 && plan.half_tail >= 1 && std::abs(scale) < 64 &&
+                (f.max_finite() << plan.half_tail) < 0x7c00;
+  plan.half_scale = plan.halves ? static_cast<float>(FloatFormat::power_of_two(scale)) : 0;
 
   // What the scalar functions make of Inf and NaN, and where they begin to overflow, in both domains.
   Rounding plain = rounding;

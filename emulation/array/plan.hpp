@@ -62,6 +62,10 @@ struct NarrowPlan {
   Bits code_offset;     ///< ((exponent field of 2^emin) << fraction_bits), taken off the code word
   int sign_shift;       ///< from the carrier's sign bit down to that of the code word
   Bits code_magnitude;  ///< the other bits of the code word
+  /// Of code words of up to 8 bits: values times half_scale are fp16 numbers whose code words, shifted, are theirs.
+  bool halves;
+  float half_scale;
+  int half_unused, half_missing, half_tail;  ///< upper bits of a byte; exponent and fraction bits that fp16 has more
 };
 
 /// The plan, or nothing where the kernels do not apply (and the scalar functions of conversion.hpp do the work):

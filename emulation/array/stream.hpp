@@ -23,12 +23,22 @@ std::size_t before_vector(std::size_t lanes, const T* to) {
 void stream(const void* from, void* to, std::size_t bytes);
 void wait_for_streams();
 
+/// Asks for elements of an operand that are needed after those from `from` on: the CPU's own prefetchers stop where a
+/// page ends. 16 KiB are what an Intel Xeon of family 6, model 207, needs; less or much more helped less.
+template <class T>
+void fetch_ahead(const T* from, std::size_t count) {
+  constexpr std::size_t line = 64, ahead = std::size_t{16} << 10;
+  const auto begin = reinterpret_cast<std::uintptr_t>(from) + ahead;  // it may be beyond the end, where nothing happens
+  for (std::size_t i = 0; i < count * sizeof(T); i += line)
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + i), 0, 2);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// Calls compute(begin, size, to) for the elements of an array, by blocks; `to` is where their results go: a block that
 /// is then streamed to `out`. Blocks end where cache lines of `out` do. For results that kernels do not stream
 /// themselves.
 template <class Out, class F>
 void through_streams(Out* out, std::size_t count, const F& compute) {
-  constexpr std::size_t line = 64 / sizeof(Out), block = 4096 / sizeof(Out);
+  constexpr std::size_t line = 64 / sizeof(Out), block = 1024;
   alignas(64) std::remove_const_t<Out> results[block];
   const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(out) % 64 / sizeof(Out);
   std::size_t end = misplaced == 0 ? block : block - misplaced;  // of the first block

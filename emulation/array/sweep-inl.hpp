@@ -42,6 +42,14 @@ struct Sweep {
       return;
     }
 #endif
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (cut == Cut::by_halves) {
+      const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);  // packs take 128 bits at a time
+      const __m512i packed = _mm512_packus_epi16(round.words_by_halves(x[0], x[1]), round.words_by_halves(x[2], x[3]));
+      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi64(0xff, order, packed));
+      return;
+    }
+#endif
     const VU r0 = round.regular(x[0], random[0]), r1 = round.regular(x[1], random[1]),
              r2 = round.regular(x[2], random[2]), r3 = round.regular(x[3], random[3]);
     if constexpr (domain != Domain::values) return store_codes(du, r0, r1, r2, r3, to);
@@ -135,6 +143,10 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
     if (plan.linear && careful) return with.template operator()<Cut::below_tail, true>();
     if (plan.linear) return with.template operator()<Cut::below_tail, false>();
   }
+#if HALFULP_EMBEDDED_ROUNDING
+  if constexpr (sizeof(T) == 4 && sizeof(Out) == 1 && goes_by_halves(mode))
+    if (plan.halves && !careful) return with.template operator()<Cut::by_halves, false>();
+#endif
   if (careful) with.template operator()<Cut::by_adder, true>();
   else with.template operator()<Cut::by_adder, false>();
 }

@@ -3,12 +3,18 @@
 #define HWY_TARGET_INCLUDE "emulation/product/kernels.cpp"
 #include <hwy/foreach_target.h>
 
+#include <halfulp/emulation/product/half.hpp>
 #include <halfulp/emulation/product/rounder-inl.hpp>
 
 #include <bit>
+#include <cfenv>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::products::HWY_NAMESPACE {
@@ -134,18 +140,20 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
       exact(p, s, Is<Fix::none>{}, Is<Fix::none>{});
     }
   };
-  const auto pair = [](Way product, Way sum) { return static_cast<int>(product) * 4 + static_cast<int>(sum); };
+  const auto pair = [](Way product, Way sum) { return static_cast<int>(product) * 8 + static_cast<int>(sum); };
   switch (pair(rule.product.way, rule.sum.way)) {
-    case 0 * 4 + 1: return ways(Is<Way::fused>{}, Is<Way::plain>{});
-    case 0 * 4 + 2: return ways(Is<Way::fused>{}, Is<Way::aligned>{});
-    case 0 * 4 + 3: return ways(Is<Way::fused>{}, Is<Way::linear>{});
-    case 1 * 4 + 1: return ways(Is<Way::plain>{}, Is<Way::plain>{});
-    case 1 * 4 + 2: return ways(Is<Way::plain>{}, Is<Way::aligned>{});
-    case 1 * 4 + 3: return ways(Is<Way::plain>{}, Is<Way::linear>{});
-    case 2 * 4 + 1: return ways(Is<Way::aligned>{}, Is<Way::plain>{});
-    case 2 * 4 + 2: return ways(Is<Way::aligned>{}, Is<Way::aligned>{});
-    case 3 * 4 + 1: return ways(Is<Way::linear>{}, Is<Way::plain>{});
-    case 3 * 4 + 3: return ways(Is<Way::linear>{}, Is<Way::linear>{});
+    case 0 * 8 + 1: return ways(Is<Way::fused>{}, Is<Way::plain>{});
+    case 0 * 8 + 2: return ways(Is<Way::fused>{}, Is<Way::aligned>{});
+    case 0 * 8 + 3: return ways(Is<Way::fused>{}, Is<Way::linear>{});
+    case 1 * 8 + 1: return ways(Is<Way::plain>{}, Is<Way::plain>{});
+    case 1 * 8 + 2: return ways(Is<Way::plain>{}, Is<Way::aligned>{});
+    case 1 * 8 + 3: return ways(Is<Way::plain>{}, Is<Way::linear>{});
+    case 1 * 8 + 4: return ways(Is<Way::plain>{}, Is<Way::normal>{});
+    case 2 * 8 + 1: return ways(Is<Way::aligned>{}, Is<Way::plain>{});
+    case 2 * 8 + 2: return ways(Is<Way::aligned>{}, Is<Way::aligned>{});
+    case 3 * 8 + 1: return ways(Is<Way::linear>{}, Is<Way::plain>{});
+    case 3 * 8 + 3: return ways(Is<Way::linear>{}, Is<Way::linear>{});
+    case 4 * 8 + 4: return ways(Is<Way::normal>{}, Is<Way::normal>{});
     default: throw std::logic_error("products: no such pair of ways");
   }
 }
@@ -223,12 +231,22 @@ HWY_EXPORT(can_run);
 HWY_EXPORT(extent);
 HWY_EXPORT(oddities);
 
+void set_direction(Direction direction) {
+#if defined(__SSE2__)
+  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
+#else
+  constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+  std::fesetround(modes[static_cast<int>(direction)]);
+#endif
+}
+
 void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out) {
   if (rule.compensation != Compensation::none) return run_compensated_tile(rule, count, a, a_step, b, b_step, out);
   HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
 }
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) {
+  if (rule.carrier == Carrier::half) return add_half_tiles(x, y, out);
   HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out);
 }
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }

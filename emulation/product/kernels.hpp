@@ -18,6 +18,7 @@ enum class Way : std::uint8_t {
   plain,    ///< by the operation itself: the format is fp32, or holds the exact result
   aligned,  ///< the adder rounds: v + C - C, where C's last place weighs as much as the last one kept
   linear,   ///< as integers: formats that are shortened floats (bf16)
+  normal,   ///< the same formats aligned, where no product is subnormal: only sums that cannot overflow an aligner
 };
 
 /// What values beyond the largest become.
@@ -33,15 +34,25 @@ enum class Fix : std::uint8_t {
 /// The rounding direction of the environment while kernels run, in the order of MXCSR.
 enum class Direction : std::uint8_t { nearest, down, up, zero };
 
+/// What lanes hold while sums run.
+enum class Carrier : std::uint8_t {
+  single,  ///< fp32
+  half,    ///< fp16 (half.hpp)
+};
+
+/// Sets this thread's rounding direction; the caller restores the environment.
+void set_direction(Direction direction);
+
 /// How one stage rounds.
 struct Rounder {
   Way way = Way::plain;
   Fix fix = Fix::none;
   float emin = 0;    ///< aligned: 2^emin of the format
+  float emax = 0;    ///< aligned, of halves: 2^emax of the format
   float scale = 0;   ///< aligned: C = scale * the value's power of two, at least scale * emin
   float max = 0;     ///< aligned
   float beyond = 0;  ///< Inf or NaN: the factor of a value beyond the largest
-  int tail = 0;      ///< linear: bits cut off
+  int tail = 0;      ///< linear, and aligned of halves: bits cut off
 };
 
 /// One running sum: round(s + round(a * b)).
@@ -54,6 +65,7 @@ struct StepRule {
   /// Of running sums. Compensated sums take no fma and nothing to odd. Their products have the fix of their sums, if
   /// these have a way `aligned`; clamp is not among them, because differences can be NaN where operands are finite.
   Compensation compensation = Compensation::none;
+  Carrier carrier = Carrier::single;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the

@@ -107,30 +107,36 @@ void pack_components(const Reader& read, const Lines& x, Panels& p) {
 }
 
 template <std::size_t width>
-Panels packed(const Reader& read, const Lines& x) {
+Panels packed(const Reader& read, const Lines& x, bool halves) {
   const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines,
                     panels = (vectors + width - 1) / width;
-  Panels p{width, depth, array::Scratch<float>(panels * width * depth), std::vector<MagnitudeRange>(panels)};
+  Panels p{width, depth, array::Scratch<float>(panels * width * depth), std::vector<MagnitudeRange>(panels), {}};
+  constexpr std::size_t half_width = width == panel_rows ? half_rows : half_columns;
+  if (halves) p.halves = array::Scratch<std::uint32_t>(panels * half_width * depth);
   x.are_vectors ? pack_vectors<width>(read, x, p) : pack_components<width>(read, x, p);
   const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 16) / std::max<std::size_t>(1, width * depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {
-    for (std::size_t panel = range.begin(); panel != range.end(); ++panel)
+    for (std::size_t panel = range.begin(); panel != range.end(); ++panel) {
       p.extents[panel] = extent_of(p.panel(panel), width * depth);
+      std::uint32_t* to = p.halves.data() + (halves ? panel * half_width * depth : 0);
+      if (halves)
+        width == panel_rows ? halve_rows(p.panel(panel), depth, to) : halve_columns(p.panel(panel), depth, to);
+    }
   });
   return p;
 }
 
-Panels packed(const Reader& read, const Lines& x, std::size_t width) {
-  return width == panel_rows ? packed<panel_rows>(read, x) : packed<panel_columns>(read, x);
+Panels packed(const Reader& read, const Lines& x, std::size_t width, bool halves) {
+  return width == panel_rows ? packed<panel_rows>(read, x, halves) : packed<panel_columns>(read, x, halves);
 }
 
 }  // namespace
 
-Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width) {
-  return packed(Reader(words, f), lines, width);
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, bool halves) {
+  return packed(Reader(words, f), lines, width, halves);
 }
-Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width) {
-  return packed(Reader(values.data()), lines, width);
+Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width, bool halves) {
+  return packed(Reader(values.data()), lines, width, halves);
 }
 
 }  // namespace halfulp::products

@@ -3,21 +3,25 @@
 
 #include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/emulation/matrix.hpp>
-#include <halfulp/emulation/product/kernels.hpp>
+#include <halfulp/emulation/product/half.hpp>
 
+#include <cstdint>
 #include <vector>
 
 namespace halfulp::products {
 
 /// Vectors (rows of A, columns of B) side by side: component p of vector v lies at [v / width * width * depth + p *
-/// width
-/// + v % width]. Missing vectors of the last panel are zeros.
+/// width + v % width]. Missing vectors of the last panel are zeros.
 struct Panels {
   std::size_t width = 0, depth = 0;
   array::Scratch<float> values;
-  std::vector<MagnitudeRange> extents;  ///< of each panel
+  std::vector<MagnitudeRange> extents;   ///< of each panel
+  array::Scratch<std::uint32_t> halves;  ///< the same values for half.hpp; or none
 
   const float* panel(std::size_t index) const { return values.data() + index * width * depth; }
+  const std::uint32_t* half_panel(std::size_t index) const {
+    return halves.data() ? halves.data() + index * (width == panel_rows ? half_rows : half_columns) * depth : nullptr;
+  }
 };
 
 /// How an operand lies in memory: `lines` of `length` elements, `leading` apart. A line is a vector, or one component
@@ -27,8 +31,9 @@ struct Lines {
   bool are_vectors;
 };
 
-/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values.
-Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width);
-Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width);
+/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values; halves too
+/// where they are wanted.
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, bool halves);
+Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width, bool halves);
 
 }  // namespace halfulp::products

@@ -1,4 +1,6 @@
+#include <halfulp/emulation/array/half.hpp>
 #include <halfulp/emulation/array/plan.hpp>
+#include <halfulp/emulation/product/half.hpp>
 #include <halfulp/emulation/product/plan.hpp>
 #include <halfulp/emulation/round_pack.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -9,8 +11,6 @@
 
 namespace halfulp::products {
 namespace {
-
-constexpr int carrier_bits = 24, carrier_lowest = -149;
 
 int lowest(const FloatFormat& f) { return f.emin() - f.fraction_bits; }
 float maximum(const FloatFormat& f) { return static_cast<float>(f.value(f.max_finite())); }
@@ -31,31 +31,43 @@ std::optional<Direction> direction_of(RoundingMode mode) {
   }
 }
 
-/// Values and their halves are normal floats, and so are the aligner of values up to 2^(emax + 2) and half of it.
-bool takes_aligner(const FloatFormat& f) {
-  return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.precision() <= carrier_bits - 2 &&
-         f.max_finite() >= f.min_normal() && lowest(f) > fp32.emin() &&
-         f.emax() + 2 + carrier_bits - f.fraction_bits <= fp32.emax();
+const FloatFormat& format_of(Carrier carrier) { return carrier == Carrier::single ? fp32 : fp16; }
+
+/// Values and their halves are normal numbers of the carrier, and so are the aligner of values up to 2^(emax + 2) and
+/// half of it; of halves, which know no larger aligner than that of 2^emax, only that.
+bool takes_aligner(const FloatFormat& f, Carrier carrier) {
+  const FloatFormat& lanes = format_of(carrier);
+  return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.precision() <= lanes.precision() - 2 &&
+         f.max_finite() >= f.min_normal() && lowest(f) > lanes.emin() &&
+         f.emax() + (carrier == Carrier::single ? 3 : 0) + lanes.precision() - f.precision() <= lanes.emax();
 }
 
-std::optional<PlannedStage> planned(const Stage& s) {
+/// Whether the carrier's last bits cut off give the format, subnormals included, as short_float says of floats.
+bool is_shortened(const FloatFormat& f, Carrier carrier) {
+  if (carrier == Carrier::single) return array::short_float(f);
+  FloatFormat whole = f;
+  whole.fraction_bits = fp16.fraction_bits;
+  return whole == fp16 && f.fraction_bits >= 1;
+}
+
+std::optional<PlannedStage> planned(const Stage& s, Carrier carrier = Carrier::single) {
   const FloatFormat& f = s.format;
   const Rounding& r = s.rounding;
   const auto direction = direction_of(r.mode);
   if (!direction || r.flush_inputs || r.flush_outputs) return {};
   PlannedStage stage{f, {}, *direction};
-  if (f == fp32 && r.overflow == Overflow::ieee) return stage;
+  if (f == format_of(carrier) && r.overflow == Overflow::ieee) return stage;
   Rounder& to = stage.rounder;
-  if (array::short_float(f) && r.overflow == Overflow::ieee) {
+  to.tail = format_of(carrier).precision() - f.precision();
+  if (is_shortened(f, carrier) && r.overflow == Overflow::ieee) {
     to.way = Way::linear;
-    to.tail = carrier_bits - f.precision();
     return stage;
   }
-  if (!takes_aligner(f)) return {};
+  if (!takes_aligner(f, carrier)) return {};
   to.way = Way::aligned;
   to.emin = static_cast<float>(FloatFormat::power_of_two(f.emin()));
-  to.scale = static_cast<float>((*direction == Direction::zero ? 1.0 : 1.5) *
-                                FloatFormat::power_of_two(carrier_bits - f.precision()));
+  to.scale = static_cast<float>((*direction == Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(to.tail));
+  to.emax = static_cast<float>(FloatFormat::power_of_two(f.emax()));
   to.max = maximum(f);
   to.beyond = f.has_infinity() ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
   const auto stays = [&](bool negative) {
@@ -104,6 +116,39 @@ double compensated_growth(const FloatFormat& f, Direction direction, Compensatio
   return largest * 1.01;  // for the rounding of these numbers themselves
 }
 
+/// Whether round to nearest may round products of pa + pb bits to the carrier first: they are exact, at least where
+/// they do not become 0.
+bool products_serve(const FloatFormat& f, const FloatFormat& a, const FloatFormat& b, const FloatFormat& carrier) {
+  const int bits = a.precision() + b.precision();
+  return bits <= carrier.precision() &&
+         (lowest(a) + lowest(b) >= lowest(carrier) || lowest(carrier) + bits - 1 <= lowest(f) - 2);
+}
+/// The same of sums of two values: they are exact, or rounding twice is harmless (Figueroa 1995).
+bool sums_serve(const FloatFormat& f, const FloatFormat& carrier) {
+  return f.emax() + 2 - lowest(f) <= carrier.precision() || 2 * f.precision() + 2 <= carrier.precision();
+}
+
+/// The rule of running sums in halves, with the fixes of values beyond the largest; none where they do not serve.
+std::optional<StepRule> rule_of_halves(const DotModel& m) {
+  if (!array::has_half_lanes() || !holds(fp16, m.input) || !holds(fp16, m.second())) return {};
+  const auto sum = planned(m.accumulator, Carrier::half);
+  if (!sum) return {};
+  StepRule rule{{}, sum->rounder, sum->direction, false, false, m.compensation, Carrier::half};
+  const bool nearest = sum->direction == Direction::nearest;
+  if (nearest && rule.sum.way != Way::plain && !sums_serve(sum->format, fp16)) return {};
+  if (!m.product) {
+    rule.product.way = Way::fused;
+  } else if (!holds_products(m.product->format, m.input, m.second()) || !holds(fp16, m.product->format)) {
+    const auto product = planned(*m.product, Carrier::half);
+    if (!product) return {};
+    rule.product = product->rounder;
+    if (nearest && rule.product.way != Way::plain && !products_serve(product->format, m.input, m.second(), fp16))
+      return {};
+  }
+  if (!runs_in_halves(rule)) return {};
+  return rule;
+}
+
 }  // namespace
 
 std::optional<Plan> make_plan(const DotModel& m) {
@@ -122,9 +167,11 @@ std::optional<Plan> make_plan(const DotModel& m) {
                       !holds(fp32, accumulator->format)))
     return {};
 
-  Plan plan{*accumulator, *accumulator, *outer, false, false, false, false, true, false, m.accumulator.rounding.nan};
+  const int carrier_bits = fp32.precision();
+  Plan plan{
+      *accumulator, *accumulator, *outer, false, false, false, false, true, false, m.accumulator.rounding.nan, {}};
   const bool exact = m.input.precision() + m.second().precision() <= carrier_bits &&
-                     lowest(m.input) + lowest(m.second()) >= carrier_lowest;
+                     lowest(m.input) + lowest(m.second()) >= lowest(fp32);
   const bool nearest = accumulator->direction == Direction::nearest;
   if (m.product) {
     const auto product = planned(*m.product);
@@ -161,15 +208,15 @@ std::optional<Plan> make_plan(const DotModel& m) {
   }
   // Sums of two values to nearest.
   const FloatFormat& f = accumulator->format;
-  const bool sums_exact = f.emax() + 2 - lowest(f) <= carrier_bits;
-  if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits)
-    plan.odd_sum = true;
+  if (nearest && accumulator->rounder.way == Way::aligned && !sums_serve(f, fp32)) plan.odd_sum = true;
 
   if (compensated) {
     if (plan.odd_product || plan.odd_sum) return {};
     plan.signs_tell = false;  // what cancels is zero of either sign
   }
-  plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned ||
+  plan.halves = rule_of_halves(m);
+  const bool by_adder = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned;
+  plan.signless_zeros = (by_adder && !(plan.halves && plan.halves->sum.way == Way::plain)) ||
                         multiplier.has_negative_zero() !=
                             outer->format.has_negative_zero();  // fnuz products have no -0, floats do
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
@@ -191,31 +238,42 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
   base_.running.compensation = model.compensation;
-  base_.outer.odd_sum = plan.odd_sum && plan.outer.rounder.way == Way::aligned;
+  base_.outer = plan.addend_rule();
+  base_.outer.sum.fix = plan.outer.rounder.fix;
   products_to_ = base_.running.product.way == Way::aligned ? base_.running.product.max : any;
   sums_to_ = any;
-  const bool outer_apart = model.promoted && plan.outer.rounder.way == Way::plain;
-  if (base_.running.sum.way == Way::aligned) {
-    const std::size_t terms = outer_apart && model.order == Order::blocked ? std::min(k, model.block) : k;
-    // Powers of two, from the top: the search takes a few hundred steps at most.
-    int e = plan.accumulator.format.emax() + 1;
-    const bool compensated = model.compensation != Compensation::none;
+  const FloatFormat& f = plan.accumulator.format;
+  const Direction direction = plan.accumulator.direction;
+  const bool compensated = model.compensation != Compensation::none,
+             outer_apart = model.promoted && plan.outer.rounder.way == Way::plain;
+  const std::size_t terms = outer_apart && model.order == Order::blocked ? std::min(k, model.block) : k;
+  // The largest products whose sums stay below a limit. Powers of two, from the top: a few hundred steps at most.
+  const auto products_to = [&](double limit) {
     const double growth = !compensated ? 1
                           : model.order == Order::sequential
-                              ? compensated_growth(plan.accumulator.format, plan.accumulator.direction,
-                                                   model.compensation, terms)
+                              ? compensated_growth(f, direction, model.compensation, terms)
                               : any;
     const auto fits = [&](int exponent) {
       const double products = std::ldexp(1.0, exponent);
-      return (compensated ? growth * products
-                          : largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms, products)) <=
-             base_.running.sum.max;
+      return (compensated ? growth * products : largest_sum(f, direction, model, terms, products)) <= limit;
     };
-    while (e >= lowest(plan.accumulator.format) && !fits(e)) --e;
-    sums_to_ = fits(e) ? std::ldexp(1.0, e) : -1;
+    int e = f.emax() + 1;
+    while (e >= lowest(f) && !fits(e)) --e;
+    return fits(e) ? std::ldexp(1.0, e) : -1;
+  };
+  if (base_.running.sum.way == Way::aligned) sums_to_ = products_to(base_.running.sum.max);
+  if (base_.running.sum.way == Way::linear && base_.running.product.way != Way::fused && direction != Direction::zero &&
+      !compensated) {
+    normal_ = base_;
+    for (Rounder* r : {&normal_->running.product, &normal_->running.sum})
+      if (r->way == Way::linear) {
+        r->way = Way::normal;
+        r->scale = static_cast<float>(std::ldexp(1.5, r->tail));
+      }
+    normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - base_.running.sum.tail));
   }
   const auto in_reach = [](const PlannedStage& s) {
-    return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax();
+    return 2 * (s.format.emax() + 1) + fp32.precision() - s.format.precision() + 1 <= fp32.emax();
   };
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
@@ -224,27 +282,45 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
               plan.accumulator.rounder.way == Way::plain && runs(fused_.running);
   always_ = plan.product.rounder.way != Way::aligned && plan.accumulator.rounder.way != Way::aligned &&
             plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny;
+  if (plan.halves) halves_ = TileRules{*plan.halves, base_.outer};
 }
 
 bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const {
   // Products of so few bits, neither tiny nor beyond the largest, are exact.
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  return may_fuse_ && a.zeros + b.zeros >= carrier_bits && smallest >= std::numeric_limits<float>::min() &&
+  return may_fuse_ && a.zeros + b.zeros >= fp32.precision() && smallest >= std::numeric_limits<float>::min() &&
          largest <= std::numeric_limits<float>::max();
 }
 
 const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const {
+  if (halves_ && halves_->running.sum.way == Way::plain) return &*halves_;
+  const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
+  const bool finite = a.finite && b.finite, tiny = smallest < std::numeric_limits<float>::min();
+  if (normal_ && finite && !tiny && largest <= normal_to_) return &*normal_;
   const TileRules& chosen = fuses(a, b) ? fused_ : base_;
   if (always_) return &chosen;
   TileRules& rules = room = chosen;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
-  const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite;
+  const bool compensated = rules.running.compensation != Compensation::none;
   const bool products_fit = of_products.way != Way::aligned || (finite && largest <= products_to_);
   const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest <= sums_to_);
   const auto choose = [&](Fix& fix, bool fit) {
     fix = fit ? Fix::none : fix == Fix::clamp && (!finite || compensated) ? Fix::clamp_keep : fix;
   };
+  if (halves_) {
+    StepRule half = halves_->running;
+    choose(half.product.fix, half.product.way != Way::aligned || products_fit);
+    choose(half.sum.fix, half.sum.way != Way::aligned || sums_fit);
+    // Halves do not tell an infinite operand from what goes beyond the largest.
+    const auto keeps_infinity = [](Fix fix) {
+      return fix == Fix::clamp_keep || fix == Fix::over_up || fix == Fix::over_down;
+    };
+    if (finite || !(keeps_infinity(half.product.fix) || keeps_infinity(half.sum.fix))) {
+      rules.running = half;
+      choose(rules.outer.sum.fix, sums_fit);
+      return &rules;
+    }
+  }
   if (of_products.way == Way::aligned) {
     choose(of_products.fix, products_fit);
     if (!products_fit && !product_in_reach_) return {};
@@ -256,7 +332,7 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
     if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
-  if (odd_if_tiny_ && smallest < std::numeric_limits<float>::min()) {
+  if (odd_if_tiny_ && tiny) {
     rules.running.odd_product = true;
     if (compensated || !runs(rules.running)) return {};
   }
@@ -265,6 +341,8 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
 
 StepRule Plan::addend_rule() const {
   StepRule rule{{}, outer.rounder, outer.direction, false, odd_sum && outer.rounder.way == Way::aligned};
+  // Only halves keep the signs of zeros in fp16's sums.
+  if (halves && halves->sum.way == Way::plain && outer.format == accumulator.format) rule.carrier = Carrier::half;
   if (rule.sum.fix == Fix::clamp) rule.sum.fix = Fix::clamp_keep;
   return rule;
 }

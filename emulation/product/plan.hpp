@@ -19,12 +19,13 @@ struct PlannedStage {
 /// What vectors do for a model.
 struct Plan {
   PlannedStage product, accumulator, outer;
-  bool odd_product, odd_sum;  ///< round to odd, for all operands
-  bool odd_if_tiny;           ///< round products to odd where they may be below float's normal numbers
-  bool signless_zeros;        ///< kernels lose the sign of zero results
-  bool signs_tell;            ///< the sign of a zero result follows from the signs of operands: negative_zero()
-  bool redo_nan;              ///< the last stage alone does not determine the code words of NaN results
-  NanRule nan;                ///< of all NaN results otherwise
+  bool odd_product, odd_sum;       ///< round to odd, for all operands
+  bool odd_if_tiny;                ///< round products to odd where they may be below float's normal numbers
+  bool signless_zeros;             ///< kernels lose the sign of zero results
+  bool signs_tell;                 ///< the sign of a zero result follows from the signs of operands: negative_zero()
+  bool redo_nan;                   ///< the last stage alone does not determine the code words of NaN results
+  NanRule nan;                     ///< of all NaN results otherwise
+  std::optional<StepRule> halves;  ///< running sums in halves, for operands that these serve
 
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
@@ -60,8 +61,10 @@ class RulesOfTiles {
 
   TileRules base_;   ///< with the fixes of values beyond the largest
   TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
+  std::optional<TileRules> halves_, normal_;
   double products_to_,
-      sums_to_;  ///< products up to this magnitude fit into their format, sums of such products into theirs
+      sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
+  double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
   bool odd_if_tiny_;
   bool may_fuse_;

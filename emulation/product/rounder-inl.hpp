@@ -142,6 +142,7 @@ template <Way way, Direction direction, bool product, Fix fix>
 HWY_INLINE V rounded(const Rounder& rule, V v) {
   if constexpr (way == Way::aligned) return aligned<direction, product, fix>(rule, v);
   if constexpr (way == Way::linear) return linear<direction>(rule, v);
+  if constexpr (way == Way::normal) return aligned<direction, false, Fix::none>(rule, v);
   return v;
 }
 

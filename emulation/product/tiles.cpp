@@ -12,35 +12,26 @@
 
 #include <algorithm>
 #include <bit>
-#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
 namespace halfulp::products {
 namespace {
 
-/// Sets this thread's rounding direction; the caller restores the environment.
-void set_direction(Direction direction) {
-#if defined(__SSE2__)
-  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
-#else
-  constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
-  std::fesetround(modes[static_cast<int>(direction)]);
-#endif
-}
+/// A tile's operands: panels of floats, and of halves where there are.
+struct Factors {
+  const float *a, *b;
+  const std::uint32_t *half_a, *half_b;
+};
 
 /// Adds one tile of outputs in the model's order.
 class TileSum {
  public:
-  TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const float* a, const float* b)
-      : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
+  TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const Factors& x)
+      : model_(model), rules_(rules), k_(k), x_(x) {}
 
   void run(float* out) {
     const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
@@ -63,8 +54,12 @@ class TileSum {
  private:
   void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
     set_direction(rules_.running.direction);
-    run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows,
-             b_ + begin * panel_columns, step * panel_columns, out);
+    const std::size_t count = (end - begin - 1) / step + 1;
+    if (rules_.running.carrier == Carrier::half)
+      return run_half_tile(rules_.running, count, x_.half_a + begin * half_rows, step * half_rows,
+                           x_.half_b + begin * half_columns, step * half_columns, out);
+    run_tile(rules_.running, count, x_.a + begin * panel_rows, step * panel_rows, x_.b + begin * panel_columns,
+             step * panel_columns, out);
   }
   void add(float* to, const float* x) const {
     set_direction(rules_.outer.direction);
@@ -99,7 +94,7 @@ class TileSum {
   const DotModel& model_;
   const TileRules& rules_;
   std::size_t k_;
-  const float *a_, *b_;
+  Factors x_;
   std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
 };
 
@@ -155,14 +150,15 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   }
   alignas(64) float out[tile_size], addend[tile_size];
   const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
-  TileSum(w.model, *rules, w.x.k, a, b).run(out);
+  TileSum(w.model, *rules, w.x.k, {a, b, w.a.half_panel(row_panel), w.b.half_panel(column_panel)}).run(out);
 
   const auto each = [&](auto f) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) f(r, j, out[r * panel_columns + j]);
   };
-  const bool unknown_zeros = w.plan.signless_zeros && !w.plan.signs_tell;
-  if (w.plan.signless_zeros && oddities_of(out).zero)
+  const bool signless_zeros = w.plan.signless_zeros || rules->running.sum.way == Way::normal,
+             unknown_zeros = signless_zeros && !w.plan.signs_tell;
+  if (signless_zeros && oddities_of(out).zero)
     each([&](std::size_t r, std::size_t j, float& v) {
       if (v == 0)
         v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN()
@@ -268,8 +264,10 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     if (transposed) return Lines{columns, rows, place.column, !rows_are_vectors};
     return Lines{rows, columns, place.row, rows_are_vectors};
   };
-  const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows);
-  const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns);
+  const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows,
+                        plan.halves.has_value());
+  const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns,
+                        plan.halves.has_value());
   array::Scratch<float> c, values;
   if (x.c.size() != 0) {
     c = array::Scratch<float>(x.m * x.n);

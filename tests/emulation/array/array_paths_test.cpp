@@ -12,8 +12,6 @@ namespace array_paths_test {
 using namespace halfulp;
 using namespace check;
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
-
 void count(Tally& tally, const FloatFormat& f, const Rounded& result) {
   Tally one{.elements = 1, .flags = result.flags};
   one.nan = f.is_nan(result.code);

@@ -7,8 +7,6 @@ namespace array_short_test {
 using namespace halfulp;
 using namespace check;
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
-
 /// Operands in columns of equal length.
 template <class Code>
 struct Columns {

@@ -4,6 +4,8 @@
 
 #include <hwy/targets.h>
 
+#include <array>
+
 namespace halfulp {
 namespace products_test {
 
@@ -74,6 +76,42 @@ TEST(Products, EveryFormatAndMode) {
       }
   EXPECT_GT(count.compared, 1'000'000u);
   EXPECT_GT(count.by_vectors, count.compared / 2);
+}
+
+/// Every product and every sum of two finite values of narrow formats: tiles of 8 rows and 16 columns, whose operands
+/// are all small, or large, or of every size.
+TEST(Products, EveryPairOfNarrowFormats) {
+  for (const char* format : formats)
+    for (const char* mode : modes)
+      for (const char* more : {"", ",overflow=saturate"}) {
+        const std::string text = std::string(format) + ",round=" + mode + more;
+        const DotModel model = std::get<DotModel>(parse_product_model(text));
+        const FloatFormat& f = model.input;
+        if (f.storage_bits() > 8) continue;
+        std::vector<std::uint64_t> codes;
+        for (std::uint64_t code = 0; code <= f.code_mask(); ++code)
+          if (f.is_finite(code)) codes.push_back(code);
+        const std::size_t n = codes.size();
+        const std::uint64_t one = check::rounded(f, 1);
+        std::vector<std::uint64_t> a, b(n, one);
+        for (const std::uint64_t code : codes) a.insert(a.end(), {code, one});
+        b.insert(b.end(), codes.begin(), codes.end());
+        PlainDots dots(model);
+        std::vector<std::uint64_t> products, sums;
+        for (const std::uint64_t x : codes)
+          for (const std::uint64_t y : codes) {
+            products.push_back(dots(std::array{x}, std::array{y}, {}, 0));
+            sums.push_back(dots(std::array{x, one}, std::array{one, y}, {}, 0));
+          }
+        on_every_instruction_set([&](const char* set) {
+          std::vector<std::uint64_t> d(n * n);
+          gemm(model, GemmOperands{n, n, 1, std::span(codes), std::span(codes)}, std::span(d));
+          EXPECT_EQ(d, products) << text << ' ' << set;
+          gemm(model, GemmOperands{n, n, 2, std::span(a), std::span(b)}, std::span(d));
+          EXPECT_EQ(d, sums) << text << ' ' << set;
+        });
+        if (HasFailure()) return;
+      }
 }
 
 /// Orders, stages of different formats, and models that only the scalar definition computes.
