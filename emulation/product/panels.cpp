@@ -117,7 +117,11 @@ Panels packed(const Reader& read, const Lines& x, bool halves) {
   const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 16) / std::max<std::size_t>(1, width * depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {
     for (std::size_t panel = range.begin(); panel != range.end(); ++panel) {
-      p.extents[panel] = extent_of(p.panel(panel), width * depth);
+      float* const values = p.values.data() + panel * width * depth;
+      p.extents[panel] = extent_of(values, width * depth);
+      if (!p.extents[panel].finite)  // a NaN with a full payload would be rounded to a number
+        std::replace_if(
+            values, values + width * depth, [](float v) { return v != v; }, std::numeric_limits<float>::quiet_NaN());
       std::uint32_t* to = p.halves.data() + (halves ? panel * half_width * depth : 0);
       if (halves)
         width == panel_rows ? halve_rows(p.panel(panel), depth, to) : halve_columns(p.panel(panel), depth, to);

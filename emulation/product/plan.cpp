@@ -231,10 +231,24 @@ std::optional<Plan> make_plan(const DotModel& m) {
   return plan;
 }
 
+namespace {
+
+/// Whether an infinity becomes the largest value on its way into a stage of another format.
+bool saturates_infinities(const DotModel& m) {
+  const Stage& first = m.product ? *m.product : m.accumulator;
+  const auto saturates = [](const FloatFormat& from, const Stage& to) {
+    return from != to.format && from.has_infinity() && to.rounding.overflow == Overflow::saturate;
+  };
+  return saturates(m.input, first) || saturates(m.second(), first) || saturates(first.format, m.accumulator);
+}
+
+}  // namespace
+
 RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k)
     : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product,
              plan.odd_sum},
             {{}, plan.outer.rounder, plan.outer.direction}},
+      only_finite_(saturates_infinities(model)),
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
   base_.running.compensation = model.compensation;
@@ -293,9 +307,11 @@ bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const
 }
 
 const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const {
+  const bool finite = a.finite && b.finite;
+  if (only_finite_ && !finite) return {};
   if (halves_ && halves_->running.sum.way == Way::plain) return &*halves_;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  const bool finite = a.finite && b.finite, tiny = smallest < std::numeric_limits<float>::min();
+  const bool tiny = smallest < std::numeric_limits<float>::min();
   if (normal_ && finite && !tiny && largest <= normal_to_) return &*normal_;
   const TileRules& chosen = fuses(a, b) ? fused_ : base_;
   if (always_) return &chosen;
@@ -315,7 +331,8 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
     const auto keeps_infinity = [](Fix fix) {
       return fix == Fix::clamp_keep || fix == Fix::over_up || fix == Fix::over_down;
     };
-    if (finite || !(keeps_infinity(half.product.fix) || keeps_infinity(half.sum.fix))) {
+    const bool one_fix = half.product.fix == Fix::none || half.product.fix == half.sum.fix;
+    if (one_fix && (finite || !(keeps_infinity(half.product.fix) || keeps_infinity(half.sum.fix)))) {
       rules.running = half;
       choose(rules.outer.sum.fix, sums_fit);
       return &rules;

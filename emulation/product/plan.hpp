@@ -66,6 +66,7 @@ class RulesOfTiles {
       sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
   double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
+  bool only_finite_;                      ///< vectors do not know what becomes of infinities
   bool odd_if_tiny_;
   bool may_fuse_;
   bool always_;  ///< the rules of all tiles are the same but for that

@@ -234,10 +234,13 @@ void store(const DotModel& model, const Rounding& rounding, const float* values,
   }
 }
 
-/// Copies a matrix to floats without gaps.
+/// Copies a matrix to floats without gaps. NaN becomes the usual one: rounding by integers would carry out of others.
 void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading,
                float* to) {
-  for (std::size_t i = 0; i < m; ++i) std::copy_n(x.data() + i * leading, n, to + i * n);
+  for (std::size_t i = 0; i < m; ++i)
+    std::replace_copy_if(
+        x.data() + i * leading, x.data() + i * leading + n, to + i * n, [](float v) { return v != v; },
+        std::numeric_limits<float>::quiet_NaN());
 }
 void copy_rows(const CodeWords& x, const FloatFormat& f, std::size_t m, std::size_t n, std::size_t leading, float* to) {
   x.visit([&](const auto* words) {

@@ -89,6 +89,25 @@ TEST(ProductsContract, LayoutsAndFloats) {
   }
 }
 
+/// Whatever the payload: as operands and as addend.
+TEST(ProductsContract, EveryNanOfFloatsStaysOne) {
+  for (const char* text : {"bf16", "e5m2", "fp16", "e4m3", "bf16,order=pairwise:2", "bf16,promote=fp32", "e8m5"})
+    for (const std::uint32_t bits : {0x7fff'ffffu, 0xffff'ffffu, 0x7f80'0001u}) {
+      const ProductModel model = parse_product_model(text);
+      const std::size_t n = 20;
+      for (int which = 0; which < 3; ++which) {
+        std::vector<float> x[3], d(n * n);
+        for (auto& operand : x) operand.assign(n * n, 0.5f);
+        x[which][0] = std::bit_cast<float>(bits);
+        gemm(model, FloatOperands{n, n, n, x[0], x[1], x[2]}, std::span(d));
+        for (std::size_t i = 0; i < n * n; ++i) {
+          const bool meets = which == 0 ? i / n == 0 : which == 1 ? i % n == 0 : i == 0;
+          ASSERT_EQ(d[i] != d[i], meets) << text << ' ' << std::hex << bits << ' ' << which << ' ' << i;
+        }
+      }
+    }
+}
+
 TEST(ProductsContract, AnyNumberOfThreadsAndAnyEnvironment) {
   Random random{8};
   for (const char* text : {"fp16", "e4m3,round=toward-positive", "in=bf16,acc=fp32", "bf16,round=stochastic"}) {
