@@ -57,6 +57,8 @@ HWY_ATTR void combine_in_double(Operation operation, Sums rounding, const float*
                 });
 }
 
+HWY_ATTR bool embedded_rounding() { return HALFULP_EMBEDDED_ROUNDING; }
+
 }  // namespace halfulp::array::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -65,6 +67,9 @@ namespace halfulp::array {
 
 HWY_EXPORT(combine_in_float);
 HWY_EXPORT(combine_in_double);
+HWY_EXPORT(embedded_rounding);
+
+bool has_embedded_rounding() { return HWY_DYNAMIC_DISPATCH(embedded_rounding)(); }
 
 void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out,
                    std::size_t count) {

@@ -4,8 +4,6 @@
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
-#include <hwy/highway.h>
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -244,8 +242,7 @@ void combine_byte_halves(Operation operation, const HalfPlan& plan, const std::u
 }
 
 bool has_half_lanes() {
-  const auto sets = hwy::SupportedTargets();
-  if ((sets & -sets) > HWY_AVX3) return false;
+  if (!has_embedded_rounding()) return false;
   static const bool serve = [] {
     const DefaultEnvironment environment;
     return __builtin_cpu_supports("avx512fp16") && halves::instructions_are_equal();

@@ -101,6 +101,10 @@ void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, cons
                          const std::uint32_t* b, const std::uint32_t* c, std::uint32_t* out, std::size_t count,
                          const Rest& rest);
 
+/// Whether the chosen instruction set is AVX-512. Cheap, unlike Highway's SupportedTargets, which asks the CPU: on a
+/// virtual machine that takes microseconds.
+bool has_embedded_rounding();
+
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();
 
