@@ -114,7 +114,7 @@ BUGS = [
      "!tiny && largest <= normal_to_", "!tiny", "products"),
     ("products: zeros of aligned sums have no sign", "emulation/product/tiles.cpp",
      "w.plan.signless_zeros || rules->running.sum.way == Way::normal", "w.plan.signless_zeros", "products"),
-    ("AVX512-FP16: products below the smallest normal number are rounded as if they were above", "emulation/product/half.cpp",
+    ("AVX512-FP16: subnormal products are rounded as normal ones", "emulation/product/half.cpp",
      "power = _mm512_max_epi16(power, words(half(rule.emin)))", "(void)0", "products"),
     ("AVX512-FP16: aligners overflow", "emulation/product/half.cpp",
      "power = _mm512_min_epi16(power, words(half(rule.emax)))", "(void)0", "products"),

@@ -5,7 +5,6 @@
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <type_traits>
 

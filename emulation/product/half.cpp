@@ -42,7 +42,7 @@ inline V aligned(const Rounder& rule, V v) {
     W power = _mm512_and_si512(words(v), exponent);  // powers of two have the order of their bits
     if constexpr (product) power = _mm512_max_epi16(power, words(half(rule.emin)));
     if constexpr (fix != Fix::none) power = _mm512_min_epi16(power, words(half(rule.emax)));
-    if constexpr (direction == Direction::zero)  // v's sign: a or b by the third operand, word 0x8000
+    if constexpr (direction == Direction::zero)  // with the sign of v
       power = _mm512_ternarylogic_epi32(power, words(v), word(0x8000), 0xd8);
     const V scale = half(rule.scale), p = of_words(power);
     return fixed<fix>(rule, _mm512_fnmadd_ph(p, scale, _mm512_fmadd_ph(p, scale, v)), v);

@@ -188,7 +188,7 @@ TEST(ArrayPath, is_the_scalar_one_where_no_kernel_applies) {
     EXPECT_FALSE(applies_in_vectors(operation, fp16, payloads));
     EXPECT_FALSE(applies_in_vectors(operation, fp64, plain));
     EXPECT_TRUE(applies_in_vectors(operation, fp16, random));
-    EXPECT_EQ(applies_in_vectors(operation, parse_format("e8m18"), random), true);
+    EXPECT_TRUE(applies_in_vectors(operation, parse_format("e8m18"), random));
     EXPECT_FALSE(applies_in_vectors(operation, parse_format("e8m19"), random));  // 20 + 32 + 2 bits
   }
 }

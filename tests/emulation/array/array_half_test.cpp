@@ -1,7 +1,8 @@
-// Arithmetic on ordinary operands alone: those for which kernels have their short ways. Where the CPU has AVX512-FP16,
-// these are ways through fp16 (array/half.hpp).
+// Arithmetic of 8-bit formats where nothing is special: all operands are finite, and no result overflows. Kernels have
+// fast ways for these. Where the CPU has AVX512-FP16, the ways go through fp16 (array/half.hpp).
 #include "array_cases.hpp"
 
+#include <halfulp/emulation/array/half-inl.hpp>
 #include <halfulp/emulation/array/half.hpp>
 
 namespace halfulp {
@@ -79,7 +80,7 @@ TEST_P(Arrays, arithmetic_of_narrow_formats_in_place) {
 }
 
 TEST(HalfLanes, serve_where_the_cpu_has_them) {
-#if defined(__x86_64__) && (defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 12)
+#if HALFULP_HALF_LANES
   if (!__builtin_cpu_supports("avx512fp16")) GTEST_SKIP() << "this CPU has no AVX512-FP16";
   EXPECT_TRUE(array::has_half_lanes());
   for (const auto& name : {"e4m3", "e5m2", "e3m4", "e4m3ieee", "p3109k8p4", "e2m3", "e3m2", "e2m1"}) {
