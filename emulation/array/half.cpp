@@ -23,17 +23,15 @@ std::optional<HalfPlan> half_plan(Operation op, const FloatFormat& f, const Roun
   const auto max = static_cast<int>(f.max_finite());
   const int most = (max << tail) + (1 << tail) - 1;
   if (most >= static_cast<int>(fp16.infinity())) return {};
-  // To nearest does for sums that are exact (they are below 2^(emax + 2)) or where rounding twice is harmless (Figueroa
-  // 1995), and for products that are exact, at least where they do not become 0. (Those of e4m3 do become 0 below the
-  // place of the smallest half. There, 127 and 129 of these places would be taken for a midpoint, 128; but neither is a
-  // product of two numbers below 16.)
+  // To nearest does for sums: with up to three exponent bits those that do not overflow have 11 bits, with more
+  // rounding twice is harmless (2p + 2 <= 11: Figueroa 1995). It does for products that are exact, at least where they
+  // do not become 0. (Those of e4m3 do become 0 below the place of the smallest half. There, 127 and 129 of these
+  // places would be taken for a midpoint, 128; but neither is a product of two numbers below 16.)
   const int p = f.precision(), smallest = f.emin() - f.fraction_bits, place = fp16.emin() - fp16.fraction_bits,
             moved = smallest - unscale;
-  const bool nearest = op == Operation::mul
-                           ? 2 * p <= fp16.precision() &&
-                                 (p <= 4 || moved + smallest >= place || place + 2 * p - 1 <= moved - 2)
-                           : op != Operation::fma &&
-                                 (f.emax() + 2 - smallest <= fp16.precision() || 2 * p + 2 <= fp16.precision());
+  const bool product = 2 * p <= fp16.precision() &&
+                       (p <= 4 || moved + smallest >= place || place + 2 * p - 1 <= moved - 2);
+  const bool nearest = op == Operation::mul ? product : op != Operation::fma;
   const Sums sums = mode == RoundingMode::nearest_even ? nearest ? Sums::nearest : Sums::odd : sums_before(mode, op);
   return HalfPlan{mode,
                   sums,
