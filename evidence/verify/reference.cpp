@@ -242,7 +242,10 @@ class DeviceReference final : public Reference {
   void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags>) const override {
     device_.run(task_, operands, codes);
     const std::uint64_t mask = magnitude_mask_, largest = largest_number_, nan = nan_;
-    for (std::uint64_t& code : codes) code = (code & mask) > largest ? nan : code;
+    for (std::uint64_t& code : codes) {
+      const std::uint64_t beyond = -((largest - (code & mask)) >> 63);  // a comparison, which SSE2 lacks for 64 bits
+      code = (code & ~beyond) | (nan & beyond);
+    }
   }
 
  private:

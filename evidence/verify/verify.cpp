@@ -20,7 +20,7 @@ namespace {
 
 /// What a thread takes at a time, and what its buffers hold: the operands and results of a part stay in the
 /// second-level cache.
-constexpr std::size_t part_size = std::size_t{1} << 16, block_size = 4096;
+constexpr std::size_t part_size = std::size_t{1} << 16, block_size = 2048;
 /// Chunks in work at the same time; each has its results in memory.
 constexpr std::size_t chunks_in_flight = 4;
 

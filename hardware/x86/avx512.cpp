@@ -11,6 +11,11 @@ namespace halfulp::x86 {
 #if defined(__x86_64__)
 namespace {
 
+// What inline assembly of vectors may overwrite.
+#define HALFULP_XMM_REGISTERS                                                                                         \
+  "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+      "xmm14", "xmm15"
+
 // --- AVX512-FP16: the rounding mode is part of the instruction ------------------------------------------------------
 
 using Word = std::uint16_t;
@@ -18,20 +23,42 @@ constexpr std::size_t half_lanes = 32;
 /// One vector; arrays of half_lanes.
 using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* result);
 
-#define HALFULP_HALVES(instruction, mode, registers)                                                                  \
-  [](const Word* a, const Word* b, const Word* c, Word* result) {                                                     \
-    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t" instruction         \
-                 " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"                           \
-                 :                                                                                                    \
-                 : "r"(a), "r"(b), "r"(c), "r"(result)                                                                \
-                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
-                   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");                                                      \
+#define HALFULP_HALVES(instruction, mode, registers)                                                          \
+  [](const Word* a, const Word* b, const Word* c, Word* result) {                                             \
+    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t" instruction \
+                 " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"                   \
+                 :                                                                                            \
+                 : "r"(a), "r"(b), "r"(c), "r"(result)                                                        \
+                 : "memory", HALFULP_XMM_REGISTERS);                                                          \
   }
 // One instruction in the four modes, in the order of `mode_index`.
 #define HALFULP_HALVES_MODES(instruction, registers)                                           \
   {HALFULP_HALVES(instruction, "rn", registers), HALFULP_HALVES(instruction, "rd", registers), \
    HALFULP_HALVES(instruction, "ru", registers), HALFULP_HALVES(instruction, "rz", registers)}
 #define HALFULP_BINARY_HALVES(instruction) HALFULP_HALVES_MODES(instruction, "%%zmm2, %%zmm1, %%zmm0")
+
+// Code words of 64 bits into those of the instruction and back, half_lanes of them; element by element this would take
+// most of a verification's time.
+void narrow_codes(const std::uint64_t* from, Word* to) {
+  asm volatile(
+      "vmovdqu64 (%0), %%zmm0\n\tvmovdqu64 64(%0), %%zmm1\n\tvmovdqu64 128(%0), %%zmm2\n\tvmovdqu64 192(%0), %%zmm3\n\t"
+      "vpmovqw %%zmm0, %%xmm0\n\tvpmovqw %%zmm1, %%xmm1\n\tvpmovqw %%zmm2, %%xmm2\n\tvpmovqw %%zmm3, %%xmm3\n\t"
+      // One store of the whole: the instruction's load of it would wait for several.
+      "vinserti128 $1, %%xmm1, %%ymm0, %%ymm0\n\tvinserti128 $1, %%xmm3, %%ymm2, %%ymm2\n\t"
+      "vinserti64x4 $1, %%ymm2, %%zmm0, %%zmm0\n\tvmovdqu64 %%zmm0, (%1)\n\tvzeroupper"
+      :
+      : "r"(from), "r"(to)
+      : "memory", HALFULP_XMM_REGISTERS);
+}
+void widen_codes(const Word* from, std::uint64_t* to) {
+  asm volatile(
+      "vpmovzxwq (%0), %%zmm0\n\tvpmovzxwq 16(%0), %%zmm1\n\tvpmovzxwq 32(%0), %%zmm2\n\tvpmovzxwq 48(%0), %%zmm3\n\t"
+      "vmovdqu64 %%zmm0, (%1)\n\tvmovdqu64 %%zmm1, 64(%1)\n\tvmovdqu64 %%zmm2, 128(%1)\n\tvmovdqu64 %%zmm3, 192(%1)\n\t"
+      "vzeroupper"
+      :
+      : "r"(from), "r"(to)
+      : "memory", HALFULP_XMM_REGISTERS);
+}
 
 int mode_index(RoundingMode mode) { return static_cast<int>(mxcsr_for(mode) >> 13 & 3); }
 
@@ -67,7 +94,9 @@ class Avx512Fp16 final : public Route {
       const std::size_t count = std::min(half_lanes, x.size() - begin);
       const auto load = [&](std::span<const std::uint64_t> codes, Word* to) {
         if (codes.empty()) return static_cast<const Word*>(zero);
-        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
+        if (count == half_lanes) narrow_codes(codes.data() + begin, to);
+        else
+          for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
         return static_cast<const Word*>(to);
       };
       const Word* a = load(x.a, operands[0]);
@@ -75,7 +104,8 @@ class Avx512Fp16 final : public Route {
       const Word* c = load(x.c, operands[2]);
       if (x.b.empty()) instruction(zero, zero, a, result);
       else instruction(c, a, b, result);
-      for (std::size_t i = 0; i < count; ++i) results[begin + i] = result[i];
+      if (count == half_lanes) widen_codes(result, results.data() + begin);
+      else std::copy_n(result, count, results.begin() + static_cast<std::ptrdiff_t>(begin));
     }
   }
 
@@ -109,8 +139,7 @@ class Avx512Bf16 final : public Route {
       asm volatile("vmovups (%0), %%zmm0\n\tvcvtneps2bf16 %%zmm0, %%ymm0\n\tvmovups %%ymm0, (%1)\n\tvzeroupper"
                    :
                    : "r"(in), "r"(out)
-                   : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-                     "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+                   : "memory", HALFULP_XMM_REGISTERS);
       for (std::size_t i = 0; i < count; ++i) results[begin + i] = out[i];
     }
   }
