@@ -57,6 +57,9 @@ int run_command_line(int argc, char** argv) {
                         group(app, "Numbers and tensors", grouped);
                         add_list_command(app, status);
                         add_run_command(app, status, command_text(argc, argv));
+                        add_trials_command(app, status);
+                        add_trial_command(app, status);
+                        add_store_command(app, status);
                         add_policies_command(app, status);
                         add_recommend_command(app, status, command_text(argc, argv));
                         group(app, "Experiments", grouped);

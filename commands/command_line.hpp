@@ -45,6 +45,9 @@ void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);
+void add_trials_command(CLI::App& app, int& status);
+void add_trial_command(CLI::App& app, int& status);
+void add_store_command(CLI::App& app, int& status);
 void add_policies_command(CLI::App& app, int& status);
 /// `command` as for add_run_command.
 void add_recommend_command(CLI::App& app, int& status, std::string command);

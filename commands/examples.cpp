@@ -43,6 +43,17 @@ constexpr auto of_commands = std::to_array<Example>({
     {"run", "halfulp run underflow --set formats=fp16,e4m3 --set count=4096 --out reports/second.json"},
     {"run", "halfulp run underflow --config reports/second.json --backend emulated --out reports/again.json"},
     {"run", "halfulp run underflow --set input=gradients.npy --out reports/mine.json"},
+    {"run",
+     "halfulp run training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=2 --store trials"},
+    {"trials",
+     "halfulp trials training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=3 --store "
+     "trials"},
+    {"trial",
+     "halfulp trial training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=3 --store "
+     "trials "
+     "--part 1/2"},
+    {"store", "halfulp store trials"},
+    {"store", "halfulp store trials --check"},
     {"validate", "halfulp validate reports/underflow.json"},
     {"diff", "halfulp diff reports/underflow.json reports/underflow.json"},
     {"diff", "halfulp diff reports/underflow.json reports/second.json", 1},

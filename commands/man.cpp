@@ -38,6 +38,7 @@ std::string experiment_page(const Experiment& experiment) {
   app.set_help_flag("-h,--help", "the help of this command");
   RunArguments arguments;
   add_run_options(app, arguments);
+  add_store_option(app, arguments);
   return man_text(manual_of(app, app.get_name()), experiment.parameters(), {"halfulp", "halfulp-run"});
 }
 

@@ -131,6 +131,7 @@ void add_recommend_command(CLI::App& app, int& status, std::string command) {
   recommend->add_option("--policy", options->policy, "the recommended policy, as a file that --set policies=FILE reads")
       ->type_name("FILE");
   add_run_options(*recommend, *options);
+  add_store_option(*recommend, *options);
   recommend->footer(
       "Each tensor is rounded alone to each format, and the gradient's error is\n"
       "measured. The plan that saves the most bytes for its error is trained; if it\n"

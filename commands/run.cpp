@@ -7,6 +7,7 @@
 #include <halfulp/commands/tables.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/report/runner.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/spelling.hpp>
@@ -20,6 +21,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -179,7 +181,7 @@ void add_setting_option(CLI::App& app, RunArguments& arguments, const std::strin
       ->allow_extra_args(false);
 }
 
-void add_run_options(CLI::App& app, RunArguments& arguments) {
+void add_configuration_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--config", arguments.config,
                  "a JSON file of parameters, or a report to run again (- is standard input)")
       ->type_name("FILE");
@@ -187,13 +189,38 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--backend", arguments.backends,
                  "backends to compare the results with (default: all; see halfulp backends)")
       ->type_name("B[,B]");
-  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")
-      ->type_name("FILE|DIR|-");
   add_number_option(app, "--threads", arguments.threads, 1, 1024,
                     "number of threads (default: one per core; the results do not depend on it)");
+}
+
+void add_run_options(CLI::App& app, RunArguments& arguments) {
+  add_configuration_options(app, arguments);
+  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")
+      ->type_name("FILE|DIR|-");
   app.add_flag("--quiet", arguments.quiet, "no progress bar, no notes and no summary");
   app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
+}
+
+void add_store_option(CLI::App& app, RunArguments& arguments) {
+  app.add_option("--store", arguments.store,
+                 "a folder that keeps what the run computes: it reads from there what is there already (see halfulp "
+                 "trial)")
+      ->type_name("DIR");
+}
+
+Config configuration(const Experiment& experiment, const RunArguments& arguments) {
+  return configurations({&experiment}, arguments).front();
+}
+
+TrialStore open_store(const std::string& folder, TrialStore::IfAbsent if_absent) {
+  TrialStore store(folder, if_absent);
+  store.damaged = [](const std::string& line) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    print_error(line);
+  };
+  return store;
 }
 
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
@@ -213,6 +240,14 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   const std::vector<std::string> files = output_files(chosen, arguments.out, folder);
   if (hooks.check)
     for (std::size_t i = 0; i < chosen.size(); ++i) hooks.check(configs[i], files[i]);
+
+  std::optional<TrialStore> store;
+  TrialSource source;
+  if (arguments.store) {
+    store = open_store(*arguments.store, TrialStore::IfAbsent::make);
+    source.store = &*store;
+    options.source = &source;
+  }
 
   if (chosen.size() > 1 && !arguments.quiet) say_what_changes(chosen, configs, arguments.settings);
 
@@ -238,6 +273,19 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   return failed ? exit_status::failed : exit_status::done;
 }
 
+const Experiment& experiment_named(const std::string& name, const std::string& command) {
+  std::vector<std::string> names;
+  if (command == "run") names.emplace_back("all");
+  for (const Experiment& experiment : experiments()) {
+    names.emplace_back(experiment.name);
+    if (name == experiment.name) return experiment;
+  }
+  if (name.empty())
+    throw std::invalid_argument(
+        fmt::format("{}: an experiment is missing; accepted: {}", command, fmt::join(names, ", ")));
+  throw std::invalid_argument(unknown_name("experiment", name, std::move(names)));
+}
+
 void add_run_command(CLI::App& app, int& status, std::string command) {
   struct Options : RunArguments {
     std::string experiment;
@@ -249,6 +297,7 @@ void add_run_command(CLI::App& app, int& status, std::string command) {
                           ->type_name("EXPERIMENT")
                           ->option_text("EXPERIMENT");
   add_run_options(*run, *options);
+  add_store_option(*run, *options);
   run->footer([name] {  // halfulp run EXPERIMENT --help shows that experiment's parameters
     const auto given = name->results();
     for (const Experiment& experiment : experiments())
@@ -257,14 +306,9 @@ void add_run_command(CLI::App& app, int& status, std::string command) {
   });
   run->callback([options, &status] {
     std::vector<const Experiment*> chosen;
-    std::vector<std::string> names{"all"};
-    for (const Experiment& experiment : experiments()) {
-      names.emplace_back(experiment.name);
-      if (options->experiment == "all" || options->experiment == experiment.name) chosen.push_back(&experiment);
-    }
-    if (options->experiment.empty())
-      throw std::invalid_argument(fmt::format("run: an experiment is missing; accepted: {}", fmt::join(names, ", ")));
-    if (chosen.empty()) throw std::invalid_argument(unknown_name("experiment", options->experiment, std::move(names)));
+    if (options->experiment == "all")
+      for (const Experiment& experiment : experiments()) chosen.push_back(&experiment);
+    else chosen.push_back(&experiment_named(options->experiment, "run"));
     status = run_experiments(chosen, *options);
   });
 }

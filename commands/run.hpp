@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/report/experiment.hpp>
+#include <halfulp/report/trial_store.hpp>
 
 #include <functional>
 #include <optional>
@@ -22,11 +23,23 @@ struct RunArguments {
   std::string out = "reports/";         ///< --out FILE|DIR|-
   int threads = 0;
   bool quiet = false, verbose = false;
-  bool parameters = false;  ///< --parameters: show them, run nothing
-  std::string command;      ///< the whole command line
+  std::optional<std::string> store;  ///< --store DIR
+  bool parameters = false;           ///< --parameters: show them, run nothing
+  std::string command;               ///< the whole command line
 };
 
 void add_run_options(CLI::App& app, RunArguments& arguments);
+/// Adds --store, for commands that run experiments with trials.
+void add_store_option(CLI::App& app, RunArguments& arguments);
+/// Of the options of a run only those that decide what a run computes: --config, --set, --backend and --threads.
+void add_configuration_options(CLI::App& app, RunArguments& arguments);
+/// Throws std::invalid_argument in one line for unknown names.
+const Experiment& experiment_named(const std::string& name, const std::string& command);
+/// The parameters that the options give an experiment.
+Config configuration(const Experiment& experiment, const RunArguments& arguments);
+
+/// A store of trials, as commands use it: what is damaged in it is said on standard error.
+TrialStore open_store(const std::string& folder, TrialStore::IfAbsent if_absent);
 /// Adds only --set, one of these.
 void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help);
 

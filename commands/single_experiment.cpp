@@ -19,6 +19,7 @@ int single_experiment_main(int argc, char** argv, std::string_view name) {
   arguments.command = command_text(argc, argv);
   return guarded_main(argc, argv, std::string(experiment.question), [&](CLI::App& app, int& status) {
     add_run_options(app, arguments);
+    add_store_option(app, arguments);
     app.footer([&] { return "\n" + experiment_help(experiment); });
     app.callback([&] { status = run_experiments({&experiment}, arguments); });
   });

@@ -16,6 +16,7 @@
 namespace halfulp {
 
 struct Experiment;
+struct TrialSource;
 
 /// What an experiment may use besides its configuration.
 struct Run {
@@ -34,6 +35,8 @@ struct Run {
       with_report = {};
   /// Nobody reads the report (operands_of): an experiment may leave out what adds nothing to the trace.
   bool only_operands = false;
+  /// The store of trials, and what is done with those it lacks (trials.hpp). Null: all are computed.
+  const TrialSource* source = nullptr;
 };
 
 /// What a run shows of its report on the terminal: some columns of one table, its first rows.

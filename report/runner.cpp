@@ -35,6 +35,11 @@ void Trace::append(const Trace& other) {
   }
 }
 
+bool Trace::is_full() const {
+  return !channels_.empty() &&
+         std::all_of(channels_.begin(), channels_.end(), [](const Channel& c) { return c.a.size() >= c.limit; });
+}
+
 bool Trace::has_room_for(const Trace& other) const {
   return std::any_of(other.channels_.begin(), other.channels_.end(), [&](const Channel& theirs) {
     const auto ours = std::find_if(channels_.begin(), channels_.end(),
@@ -140,6 +145,11 @@ std::vector<const Device*> choose_backends(const std::optional<std::string>& giv
 
 namespace {
 
+bool needs_operands(const RunOptions& options) {
+  return std::any_of(options.backends.begin(), options.backends.end(),
+                     [](const Device* device) { return device != &emulated_device(); });
+}
+
 /// Runs the experiment and hands its trace to `then`, on as many threads as asked for.
 Report run_traced(
     const Experiment& experiment, const Config& config, const RunOptions& options, bool only_operands,
@@ -155,10 +165,12 @@ Report run_traced(
   };
   Report report{std::string(experiment.name), std::string(experiment.title), config};
   arena.execute([&] {
-    Trace trace;
+    // Where no backend is asked for, nobody reads operands.
+    Trace trace(only_operands || needs_operands(options) ? Trace().limit() : 0);
     Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); },
             options.note};
     run.only_operands = only_operands;
+    run.source = options.source;
     run.with_report = [&](const Experiment& other, const Config& its, double from, double to,
                           const std::function<void(const Report&)>& use) {
       if (const Report* const made = options.made_before ? options.made_before(other.name, its.to_json()) : nullptr)
@@ -167,6 +179,7 @@ Report run_traced(
       Trace unused(0);
       Run inner{now, unused, [&](double fraction) { run.progress(from + (to - from) * fraction); }, options.note,
                 run.with_report};
+      inner.source = options.source;
       other.run(its, inner);
       use(now);
     };
@@ -183,6 +196,10 @@ Trace operands_of(const Experiment& experiment, const Config& config, const RunO
   Trace kept;
   run_traced(experiment, config, options, true, [&](const auto&, Trace& trace, Report&) { kept = std::move(trace); });
   return kept;
+}
+
+void compute_trials(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  run_traced(experiment, config, options, false, [](const auto&, const Trace&, const Report&) {});
 }
 
 Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {

@@ -24,7 +24,8 @@ struct RunOptions {
   std::function<void(const std::string&)> note;  ///< may be empty; says what is going on, likewise
   /// Finds the report of another experiment that was made before; may be empty. Returns null where there is none.
   std::function<const Report*(std::string_view experiment, const Json& config)> made_before;
-  std::string command;  ///< the command line, for the report's environment
+  const TrialSource* source = nullptr;  ///< of trials (trials.hpp); outlives the run
+  std::string command;                  ///< the command line, for the report's environment
 };
 
 /// Throws BackendMissing, in one line with the reason, where the device is not here.
@@ -38,6 +39,10 @@ std::vector<const Device*> choose_backends(const std::optional<std::string>& giv
 /// The operands that the experiment meets: a run of it without backends, and without what adds nothing to them
 /// (Run::only_operands). Throws as run_experiment does.
 Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options);
+
+/// Runs the experiment for its trials alone: no report, no replay. Throws TrialsMissing where options.source leaves
+/// some to others, and what run_experiment throws.
+void compute_trials(const Experiment& experiment, const Config& config, const RunOptions& options);
 
 /// Runs the experiment, replays its trace on every backend but the emulation, and describes the environment.
 /// Throws what the experiment throws, and Interrupted after Ctrl-C.

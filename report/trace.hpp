@@ -33,6 +33,8 @@ class Trace {
   void append(const Trace& other);
   /// Whether `append` would add anything of such channels: one of them is new here, or not full.
   bool has_room_for(const Trace& other) const;
+  /// There are channels, and none takes more operands.
+  bool is_full() const;
   const std::deque<Channel>& channels() const { return channels_; }
   std::size_t limit() const { return limit_; }
 

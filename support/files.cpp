@@ -17,6 +17,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -41,8 +42,10 @@ bool is_device(const fs::path& path) {
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
+/// Also where two machines share the folder, and their processes have the same number.
 fs::path temporary_beside(const fs::path& target, const char* kind) {
-  return target.parent_path() / fmt::format(".{}.{}.{}", target.filename().string(), ::getpid(), kind);
+  static const unsigned chance = std::random_device{}();
+  return target.parent_path() / fmt::format(".{}.{}-{:08x}.{}", target.filename().string(), ::getpid(), chance, kind);
 }
 
 /// An open file descriptor. The destructor ignores errors of closing; close() reports them.

@@ -16,6 +16,7 @@
 #include <halfulp/support/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <limits>
 #include <optional>
@@ -83,6 +84,21 @@ struct Text {
   Json write(const std::string& x) const { return x; }
   std::string accepted() const { return "text in quotes"; }
 };
+
+/// An integer of up to 64 bits, in hexadecimal digits: "3c00".
+struct Hexadecimal {
+  void read(const JsonValue& json, std::uint64_t& x) const {
+    const std::string digits = json.text();
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x, 16);
+    if (error != std::errc{} || end != digits.data() + digits.size()) json.refuse(accepted());
+  }
+  Json write(std::uint64_t x) const {
+    char digits[16];
+    return std::string(digits, std::to_chars(digits, digits + sizeof digits, x, 16).ptr);
+  }
+  std::string accepted() const { return "hexadecimal digits in quotes"; }
+};
+inline constexpr Hexadecimal hexadecimal;
 
 /// The number of an enumerator.
 template <class E>

@@ -55,6 +55,26 @@ TrainingRecord record_from_json(const Json& json, const std::string& where) {
   return record_of<TrainingRecord, RecordLayout::list>(json, where);
 }
 
+Json to_json(const NetworkValues& values) {
+  Json all = Json::object();
+  for (const auto& [name, of] : values) {
+    Json& list = all[name] = Json::array();
+    for (const float x : of) list.push_back(number(static_cast<double>(x)));
+  }
+  return all;
+}
+
+NetworkValues values_from_json(const Json& json, const std::string& where) {
+  if (!json.is_object()) JsonValue(json, where).refuse("an object of lists");
+  NetworkValues values;
+  for (const auto& [name, list] : json.items()) {
+    std::vector<double> of;
+    each(AnyNumber{}).read(JsonValue(list, where + "." + name), of);
+    values.emplace(name, std::vector<float>(of.begin(), of.end()));
+  }
+  return values;
+}
+
 /// Sums over an interval.
 struct Trainer::Interval {
   double loss = 0, norm = 0, largest = 0;
@@ -277,7 +297,11 @@ void Trainer::start_from(const NetworkValues& values) {
   optimizer_->begin();
 }
 
-Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.identity()}}; }
+Json identity_of(const TrainerSettings& settings, const Policy& policy) {
+  return {{"settings", to_json(settings)}, {"policy", policy.identity()}};
+}
+
+Json Trainer::identity() const { return identity_of(settings_, policy_); }
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;

@@ -165,12 +165,17 @@ class Trainer {
   TrainingRecord record_;
 };
 
-// Settings and record as JSON, for checkpoints. A record is read back to the last bit.
+// Settings, records and values as JSON, for checkpoints and stores. They are read back to the last bit, but for the
+// payloads of NaNs.
 
 Json to_json(const TrainerSettings& settings);
+/// Of a run with these: Trainer::identity().
+Json identity_of(const TrainerSettings& settings, const Policy& policy);
 Json to_json(const TrainingRecord& record);
-/// Throws std::invalid_argument in one line that begins with the place, in the document that `where` names, of the
+Json to_json(const NetworkValues& values);
+/// These throw std::invalid_argument in one line that begins with the place, in the document that `where` names, of the
 /// first value that to_json does not write there.
 TrainingRecord record_from_json(const Json& json, const std::string& where);
+NetworkValues values_from_json(const Json& json, const std::string& where);
 
 }  // namespace halfulp::training

@@ -325,6 +325,30 @@ Drawn draw_inputs(const AccumulationSettings& s, const std::string& distribution
   return drawn;
 }
 
+/// Of each curve one for every pair of vectors.
+std::vector<Trial> trials_of(const AccumulationSettings& s, const std::vector<ErrorCurve>& curves) {
+  std::vector<Trial> all;
+  for (const ErrorCurve& curve : curves)
+    for (std::size_t trial = 0; trial < s.trials; ++trial) {
+      const FormatChoice& f = s.formats[curve.format];
+      const std::string_view rounding = name_of(s.roundings[curve.rounding]);
+      all.push_back({fmt::format("{} {} {} {}", f.name, rounding, curve.order, trial),
+                     {{"format", format_name(f.format)},
+                      {"rounding", rounding},
+                      {"quantity", static_cast<int>(curve.quantity)},
+                      {"order", curve.order},
+                      {"trial", trial},
+                      {"lengths", s.lengths},
+                      {"distribution", s.distribution},
+                      {"seeds", s.seeds},
+                      {"block", s.block},
+                      {"promote_every", s.promote_every},
+                      {"seed", s.seed},
+                      {"random_bits", s.random_bits}}});
+    }
+  return all;
+}
+
 std::vector<LengthErrors> measure(const AccumulationSettings& s, const ErrorCurve& curve, const SumInputs& in,
                                   std::size_t trial, Trace& trace) {
   const FloatFormat& f = s.formats[curve.format].format;
@@ -415,26 +439,14 @@ void run_accumulation(const Config& config, Run& run) {
   known_sums(config, run);
   run.progress(0.1);
 
-  // In waves, so that progress is reported and traces do not pile up.
-  const auto waves = [&](std::size_t count, double from, double to, auto&& f, auto&& take) {
-    constexpr std::size_t wave = 8;
-    for (std::size_t begin = 0; begin < count; begin += wave) {
-      auto results = parallel_map(std::min(wave, count - begin), [&](std::size_t i) { return f(begin + i); });
-      for (std::size_t i = 0; i < results.size(); ++i) take(begin + i, std::move(results[i]));
-      run.progress(from +
-                   (to - from) * static_cast<double>(std::min(count, begin + wave)) / static_cast<double>(count));
-    }
-  };
-
-  std::vector<SumInputs> inputs;
-  waves(
-      s.formats.size() * s.trials, 0.1, 0.2,
-      [&](std::size_t i) { return make_inputs(s, s.formats[i / s.trials].format, i % s.trials, run.trace.limit()); },
-      [&](std::size_t, SumInputs&& in) {
-        run.trace.append(in.trace);
-        in.trace = Trace(0);
-        inputs.push_back(std::move(in));
-      });
+  auto inputs = parallel_map(s.formats.size() * s.trials, [&](std::size_t i) {
+    return make_inputs(s, s.formats[i / s.trials].format, i % s.trials, run.trace.limit());
+  });
+  for (SumInputs& in : inputs) {
+    run.trace.append(in.trace);
+    in.trace = Trace(0);
+  }
+  run.progress(0.2);
 
   std::vector<ErrorCurve> curves;
   for (std::size_t f = 0; f < s.formats.size(); ++f)
@@ -444,23 +456,20 @@ void run_accumulation(const Config& config, Run& run) {
           if (quantity != Quantity::fused_dot || (order != "kahan" && order != "neumaier"))
             curves.push_back({f, r, quantity, order, std::vector<LengthErrors>(s.lengths.size())});
 
-  struct Measured {
-    std::vector<LengthErrors> cells;
-    Trace trace;
-  };
-  waves(
-      curves.size() * s.trials, 0.2, 1.0,
-      [&](std::size_t i) {
+  const auto measured = trials<Measured>(
+      run, {"sums", 1}, trials_of(s, curves), 0.2, 1.0, [&](std::size_t i, Trace& trace) {
         const ErrorCurve& curve = curves[i / s.trials];
-        Measured m{{}, Trace(run.trace.limit())};
-        m.cells = measure(s, curve, inputs[curve.format * s.trials + i % s.trials], i % s.trials, m.trace);
-        return m;
-      },
-      [&](std::size_t i, Measured&& m) {
-        ErrorCurve& curve = curves[i / s.trials];
-        for (std::size_t l = 0; l < m.cells.size(); ++l) curve.cells[l].merge(m.cells[l]);
-        run.trace.append(m.trace);
+        return Measured{measure(s, curve, inputs[curve.format * s.trials + i % s.trials], i % s.trials, trace)};
       });
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    ErrorCurve& curve = curves[i / s.trials];
+    const DotModel model = model_of(s, s.formats[curve.format].format, s.roundings[curve.rounding], curve.order,
+                                    curve.quantity);
+    for (std::size_t l = 0; l < curve.cells.size(); ++l) {
+      curve.cells[l].merge(measured[i].cells[l]);
+      curve.cells[l].bounds = error_bounds(model, static_cast<double>(s.lengths[l]), curve.quantity != Quantity::sum);
+    }
+  }
 
   if (run.only_operands) return;
   std::vector<Drawn> distributions{{s, std::move(inputs)}};

@@ -3,7 +3,7 @@
 
 #include <halfulp/data/statistics.hpp>
 #include <halfulp/experiments/sum_bounds.hpp>
-#include <halfulp/report/experiment.hpp>
+#include <halfulp/report/trials.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -59,6 +59,28 @@ struct LengthErrors {
   /// A sum over the judged runs as their mean. Precondition: judged() > 0.
   double mean(double of) const { return of / static_cast<double>(judged()); }
 };
+
+/// `bounds` are not in it: they follow from the model.
+template <class V>
+void fields(V& v, LengthErrors& e) {
+  v("total", e.total);
+  v("largest", e.largest);
+  v("bias", e.bias);
+  v("squares", e.squares);
+  v("of_bound", e.of_bound);
+  v("runs", e.runs);
+  v("overflowed", e.overflowed);
+  v("within_root", e.within_root);
+}
+
+/// What one trial of a curve has measured, length by length.
+struct Measured {
+  std::vector<LengthErrors> cells;
+};
+template <class V>
+void fields(V& v, Measured& m) {
+  v("cells", m.cells);
+}
 
 /// Which format, rounding, quantity and order a row of cells (one a length) belongs to.
 struct ErrorCurve {

@@ -34,19 +34,38 @@ DotModel sequential(const FloatFormat& f, RoundingMode mode = RoundingMode::near
   return {f, {}, {f, {mode}}, {}};
 }
 
+/// Trials of every format under every mode; `rest` is what else they depend on.
+std::vector<Trial> for_each(const std::vector<FormatChoice>& formats, const std::vector<RoundingMode>& modes,
+                            const Json& rest) {
+  std::vector<Trial> all;
+  for (const FormatChoice& f : formats)
+    for (const RoundingMode mode : modes) {
+      Json item = rest;
+      item["format"] = format_name(f.format);
+      item["rounding"] = name_of(mode);
+      all.push_back({fmt::format("{} {}", f.name, name_of(mode)), std::move(item)});
+    }
+  return all;
+}
+
 // The harmonic series.
 
 struct Harmonic {
   std::uint64_t sum = 0, term = 0;
   std::int64_t stop = 0;  ///< the first n from which on no term changes anything; 0 if the limit came first
-  Trace trace;
 };
+template <class V>
+void fields(V& v, Harmonic& h) {
+  v("sum", h.sum, hexadecimal);
+  v("term", h.term, hexadecimal);
+  v("stop", h.stop);
+}
 
 /// s = fl(s + fl(1 / fl(n))), from s = 0 and n = 1, until a term changes nothing. No later one does: they are no
 /// larger. Only stochastic rounding may move again, as long as terms are not zero.
-Harmonic harmonic(const FloatFormat& f, RoundingMode mode, std::int64_t limit, std::uint64_t seed) {
-  Harmonic h{0, 0, 0, Trace(trace_limit)};
-  Arithmetic arithmetic(f, {mode}, &h.trace);
+Harmonic harmonic(const FloatFormat& f, RoundingMode mode, std::int64_t limit, std::uint64_t seed, Trace& trace) {
+  Harmonic h;
+  Arithmetic arithmetic(f, {mode}, &trace);
   const bool random = mode == RoundingMode::stochastic;
   const auto bits = [&](std::uint64_t stream, std::int64_t n) {
     return random ? rounding_bits(seed, stream, static_cast<std::uint64_t>(n)) : 0;
@@ -77,9 +96,14 @@ void harmonic_series(const std::vector<FormatChoice>& formats, const std::vector
         "The first n from which on no term 1/n changes anything; null if harmonic_limit came first."},
        {"last_term", "1",
         "That term, rounded; 0 where n is beyond the format's range, NaN where the format has no infinity then."}});
-  auto results = parallel_map(formats.size() * modes.size(), [&](std::size_t i) {
-    return harmonic(formats[i / modes.size()].format, modes[i % modes.size()], limit, seed);
-  });
+  const auto results = trials<Harmonic>(
+      run, {"harmonic_series", 1}, for_each(formats, modes, {{"limit", limit}, {"seed", seed}}), 0, 0,
+      [&](std::size_t i, Trace& trace) {
+        Trace own(std::min(trace_limit, trace.limit()));
+        const Harmonic h = harmonic(formats[i / modes.size()].format, modes[i % modes.size()], limit, seed, own);
+        trace.append(own);
+        return h;
+      });
   struct Published {
     FloatFormat format;
     std::string_view name;
@@ -105,7 +129,6 @@ void harmonic_series(const std::vector<FormatChoice>& formats, const std::vector
     const Harmonic& h = results[i];
     table.row({name, name_of(modes[i % modes.size()]), emulated(f, h.sum), h.stop ? Json(h.stop) : Json(),
                emulated(f, h.term)});
-    run.trace.append(h.trace);
     const double sum = f.value(h.sum);
     if (modes[i % modes.size()] != RoundingMode::toward_zero || h.stop == 0 || f.is_zero(h.term) || sum < 1) continue;
     const double cut = FloatFormat::power_of_two(f.fraction_bits - std::ilogb(sum)) + 1,
@@ -157,6 +180,14 @@ std::int64_t stuck_at(const FloatFormat& f, RoundingMode mode) {
   }
 }
 
+struct Ones {
+  std::uint64_t sum = 0;
+};
+template <class V>
+void fields(V& v, Ones& r) {
+  v("sum", r.sum, hexadecimal);
+}
+
 void ones(const std::vector<FormatChoice>& formats, std::vector<RoundingMode> modes, std::size_t count, Run& run) {
   std::erase(modes, RoundingMode::stochastic);  // no one result to speak of
   Table& table = run.report.table(
@@ -165,22 +196,19 @@ void ones(const std::vector<FormatChoice>& formats, std::vector<RoundingMode> mo
        {"rounding", "", "Rounding mode of every addition."},
        {"sum", "1", "What comes out."},
        {"exact_up_to", "1", "The largest number up to which every integer is a value of the format."}});
-  struct Result {
-    std::uint64_t sum;
-    Trace trace;
-  };
-  auto results = parallel_map(formats.size() * modes.size(), [&](std::size_t i) {
-    const FloatFormat& f = formats[i / modes.size()].format;
-    Result r{0, Trace(trace_limit)};
-    r.sum = add_up(sequential(f, modes[i % modes.size()]), Codes(count, encode(f, {}, 1).code), r.trace);
-    return r;
-  });
+  const auto results = trials<Ones>(
+      run, {"ones", 1}, for_each(formats, modes, {{"count", count}}), 0, 0, [&](std::size_t i, Trace& trace) {
+        const FloatFormat& f = formats[i / modes.size()].format;
+        Trace own(std::min(trace_limit, trace.limit()));
+        const Ones r{add_up(sequential(f, modes[i % modes.size()]), Codes(count, encode(f, {}, 1).code), own)};
+        trace.append(own);
+        return r;
+      });
   Json expected = Json::object(), measured = Json::object();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto& [name, f] = formats[i / modes.size()];
     const RoundingMode mode = modes[i % modes.size()];
     table.row({name, name_of(mode), emulated(f, results[i].sum), f.largest_consecutive_integer()});
-    run.trace.append(results[i].trace);
     const auto stuck = static_cast<double>(stuck_at(f, mode));
     if (mode == RoundingMode::toward_positive || f.value(f.max_finite()) < stuck || f.emin() - f.fraction_bits > 0 ||
         f.fraction_bits == 0)

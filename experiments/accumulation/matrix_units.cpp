@@ -130,6 +130,14 @@ struct UnitErrors {
   double rms = 0, largest = 0, largest_output = 0, largest_exact = 0;
   std::size_t overflowed = 0;
 };
+template <class V>
+void fields(V& v, UnitErrors& e) {
+  v("rms", e.rms);
+  v("largest", e.largest);
+  v("largest_output", e.largest_output);
+  v("largest_exact", e.largest_exact);
+  v("overflowed", e.overflowed);
+}
 
 UnitErrors errors(const std::vector<double>& d, const std::vector<double>& exact) {
   UnitErrors e;
@@ -151,9 +159,15 @@ UnitErrors errors(const std::vector<double>& d, const std::vector<double>& exact
 
 struct UnitCurve {
   MatrixUnit unit;
-  bool normal;
+  bool normal = false;
   std::vector<UnitErrors> plain, promoted;
 };
+/// Unit and factors are what was asked for.
+template <class V>
+void fields(V& v, UnitCurve& c) {
+  v("plain", c.plain);
+  v("promoted", c.promoted);
+}
 
 constexpr std::string_view hopper = "hopper.wgmma.e4m3.fp32", blackwell = "blackwell.tcgen05.e4m3.fp32";
 
@@ -265,7 +279,16 @@ void check_matrix_units(const Config& config) { read_choices(config); }
 
 void matrix_units_report(const Config& config, Run& run) {
   const Choices c = read_choices(config);
-  auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
+  std::vector<Trial> asked;
+  for (const MatrixUnit& unit : c.units)
+    for (const bool normal : {false, true})
+      asked.push_back({fmt::format("{} {}", unit.name, normal ? "normal" : "uniform"),
+                       {{"unit", unit_to_json(unit)},
+                        {"normal", normal},
+                        {"lengths", c.lengths},
+                        {"promote_every", c.promote_every},
+                        {"seed", c.seed}}});
+  auto curves = trials<UnitCurve>(run, {"matrix_units", 1}, asked, 0, 0, [&](std::size_t i, Trace&) {
     UnitCurve curve{c.units[i / 2], i % 2 == 1, {}, {}};
     const TileFactors f = make_factors(c, curve.unit, curve.normal);
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
@@ -274,6 +297,7 @@ void matrix_units_report(const Config& config, Run& run) {
     }
     return curve;
   });
+  for (std::size_t i = 0; i < curves.size(); ++i) curves[i].unit = c.units[i / 2], curves[i].normal = i % 2 == 1;
 
   Table& table = run.report.table(
       "matrix_units", "Dot products on matrix units: the error grows with their length, promotion to FP32 bounds it",

@@ -318,31 +318,43 @@ void run_finetune(const Config& config, Run& run) {
   learned.resize(before.size());
   std::vector<TestOfClasses> reached(before.size());  // after pre-training
   for (std::size_t i = 0; i < before.size(); ++i)
-    before[i].finish = [&, i](training::Trainer& trainer) {
-      learned[i] = trainer.values();
-      const std::size_t which = i / seeds * 2;
-      reached[i] = judge(trainer, *tests[which], *tests[which + 1]);
-    };
+    before[i].keepsake = {
+        {"values and tests", classes.tuned, classes.other},
+        [&, i](training::Trainer& trainer) {
+          const std::size_t which = i / seeds * 2;
+          return Json{{"values", training::to_json(trainer.values())},
+                      {"tests", record_json<RecordLayout::list>(judge(trainer, *tests[which], *tests[which + 1]))}};
+        },
+        [&, i](const Json& made, const std::string& where) {
+          Members members(made, where);
+          learned[i] = training::values_from_json(members.need("values"), where);
+          reached[i] = record_of<TestOfClasses, RecordLayout::list>(members.need("tests"), where);
+        }};
   for (std::size_t i = 0; i < tunings.size(); ++i) {
-    Tuning& t = tunings[i];
-    const training::NetworkValues& first = learned[t.learned];
     // What it began with is made again, so that a training that went on from a checkpoint is judged alike.
-    after[i].finish = [&, i](training::Trainer& trainer) {
-      const training::Examples &tuned = *tests[t.tests], &other = *tests[t.tests + 1];
-      const auto examples = data.examples(config, t.network, classes.tuned);
-      training::Trainer start(after[i].settings, *t.policy, *examples);
-      start.start_from(first);
-      t.before = judge(start, tuned, other);
-      t.after = judge(trainer, tuned, other);
-      const training::NetworkValues rounded = start.values(), last = trainer.values();
-      const Distance moved = distance(last, rounded);
-      t.start_error = distance(rounded, first).relative;
-      t.weight_norm = norm_of(first);
-      t.largest_weight = largest_of(first);
-      t.moved = moved.relative;
-      t.unmoved = static_cast<double>(moved.same) / static_cast<double>(moved.all);
-      t.parameters = moved.all;
-    };
+    after[i].keepsake = {{"tuning", classes.tuned, classes.other},
+                         [&, i](training::Trainer& trainer) {
+                           Tuning t = tunings[i];
+                           const training::NetworkValues& first = learned[t.learned];
+                           const training::Examples &tuned = *tests[t.tests], &other = *tests[t.tests + 1];
+                           const auto examples = data.examples(config, t.network, classes.tuned);
+                           training::Trainer start(after[i].settings, *t.policy, *examples);
+                           start.start_from(first);
+                           t.before = judge(start, tuned, other);
+                           t.after = judge(trainer, tuned, other);
+                           const training::NetworkValues rounded = start.values(), last = trainer.values();
+                           const Distance moved = distance(last, rounded);
+                           t.start_error = distance(rounded, first).relative;
+                           t.weight_norm = norm_of(first);
+                           t.largest_weight = largest_of(first);
+                           t.moved = moved.relative;
+                           t.unmoved = static_cast<double>(moved.same) / static_cast<double>(moved.all);
+                           t.parameters = moved.all;
+                           return record_json<RecordLayout::list>(t);
+                         },
+                         [&, i](const Json& made, const std::string& where) {
+                           read_record<RecordLayout::list>(made, where, tunings[i]);
+                         }};
   }
   rates.plan(data, after, make);
   const auto steps = [](const std::vector<Job>& jobs) {

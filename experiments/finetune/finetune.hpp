@@ -1,6 +1,7 @@
 // What fine-tuning under one policy came to, and what is known and published of it.
 #pragma once
 
+#include <halfulp/training/record_fields.hpp>
 #include <halfulp/training/runs/setup.hpp>
 #include <halfulp/training/runs/tables.hpp>
 
@@ -31,6 +32,26 @@ struct Tuning {
   double moved = 0, unmoved = 0;
   std::uint64_t parameters = 0;
 };
+
+// What a store keeps of a pre-training and of a fine-tuning beside the records of their trainings.
+
+template <class V>
+void fields(V& v, TestOfClasses& x) {
+  v("tuned", x.tuned);
+  v("answers", x.tuned.examples);
+  v("other", x.other);
+}
+template <class V>
+void fields(V& v, Tuning& x) {
+  v("before", x.before);
+  v("after", x.after);
+  v("start_error", x.start_error);
+  v("weight_norm", x.weight_norm);
+  v("largest_weight", x.largest_weight);
+  v("moved", x.moved);
+  v("unmoved", x.unmoved);
+  v("parameters", x.parameters);
+}
 
 /// Several that differ only by their seed: sums over them, and extremes.
 struct TuningSpread {

@@ -115,8 +115,10 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
                           dynamic_scale(16, 2000), first_seed);
     kept.job.settings.steps = steps;
     kept.job.settings.interval = steps / 4;
-    if (scaling == Scaling::poisoned) kept.job.prepare = [](training::Trainer& trainer) { poison(trainer, poisoned); };
-    else kept.job.settings.optimizer.lr = config.real("collapse_lr");
+    if (scaling == Scaling::poisoned) {
+      kept.job.start = {{"poisoned", poisoned}};
+      kept.job.attend = [](training::Trainer& trainer) { poison(trainer, poisoned); };
+    } else kept.job.settings.optimizer.lr = config.real("collapse_lr");
   }
 }
 

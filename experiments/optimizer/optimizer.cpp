@@ -308,7 +308,8 @@ void run_optimizer(const Config& config, Run& run) {
         Job job = make_job(own, network, policies[v], policies[v].name,
                            static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
         change(job.settings, *variants[v]);
-        if (variants[v]->planted) job.attend = plant;
+        if (variants[v]->planted)
+          job.start = {{"planted", {planted_step(job.settings.steps), planted_factor}}}, job.attend = plant;
         jobs.push_back(std::move(job));
         variant_of.push_back(variants[v]);
       }

@@ -230,13 +230,17 @@ class NetworkRun {
     learned_.resize(seeds_);
     for (std::size_t i = 0; i < seeds_; ++i) {
       jobs.push_back(make_job(config_, network_, fp32_, "fp32", seed(i), data_, *examples));
-      jobs.back().finish = [this, i](training::Trainer& trainer) {
-        const auto own = data_.examples(config_, network_);
-        learned_[i].values = trainer.values();
-        learned_[i].fp32 = trainer.test();
-        learned_[i].layers = layer_inputs(
-            trainer, *own, static_cast<std::size_t>(config_.integer("calibration_batches")), most_values);
-      };
+      jobs.back().keepsake = {"values", [](training::Trainer& trainer) { return training::to_json(trainer.values()); },
+                              [this, i, settings = jobs.back().settings](const Json& made, const std::string& where) {
+                                const auto own = data_.examples(config_, network_);
+                                training::Trainer trainer(settings, fp32_, *own);
+                                learned_[i].values = training::values_from_json(made, where);
+                                trainer.start_from(learned_[i].values);
+                                learned_[i].fp32 = trainer.test();
+                                learned_[i].layers = layer_inputs(
+                                    trainer, *own, static_cast<std::size_t>(config_.integer("calibration_batches")),
+                                    most_values);
+                              }};
     }
     const auto records = train(jobs, data_, config_, run_, at(0), at(0.4));
     first_ = jobs.front();
@@ -397,7 +401,6 @@ class NetworkRun {
     std::deque<training::Policy> policies;  // jobs point to them
     std::deque<training::NetworkValues> starts;
     std::vector<Job> jobs;
-    std::vector<training::TestResult> before((variants.size() + 1) * seeds_);
     for (std::size_t v = 0; v <= variants.size(); ++v)
       for (std::size_t s = 0; s < seeds_; ++s) {
         const bool in_fp32 = v == variants.size();
@@ -420,9 +423,10 @@ class NetworkRun {
         settings.interval = std::max<std::uint64_t>(1, (settings.steps + intervals - 1) / intervals);
         const std::size_t place = jobs.size();
         job.prepare = [&starts, place](training::Trainer& trainer) { trainer.start_from(starts[place]); };
-        job.finish = [&, place, s](training::Trainer&) { before[place] = judge(s, policies[place], starts[place]); };
         jobs.push_back(std::move(job));
       }
+    const auto before = parallel_map(jobs.size(),
+                                     [&](std::size_t i) { return judge(i % seeds_, policies[i], starts[i]); });
     const auto records = train(jobs, data_, config_, run_, at(0.7), at(1));
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       runs.add(jobs[i], records[i], i % seeds_ == 0);

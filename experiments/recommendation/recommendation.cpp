@@ -178,9 +178,11 @@ class Recommendation {
     fp32_ = training::find_policy("fp32");
     training::NetworkValues learned;
     std::vector<Job> jobs = jobs_of(name, fp32_, "fp32, choosing", Purpose::choose, *examples);
-    jobs.front().finish = [&](training::Trainer& trainer) { learned = trainer.values(); };
+    jobs.front().keepsake = {
+        "values", [](training::Trainer& trainer) { return training::to_json(trainer.values()); },
+        [&](const Json& made, const std::string& where) { learned = training::values_from_json(made, where); }};
     const Spread reference = train(jobs, at(0), at(0.1));
-    jobs.front().finish = {};
+    jobs.front().keepsake = {};
     if (reference.failed())
       return claim_missing(name,
                            fmt::format("{} of {} trainings in FP32 failed: nothing narrower can be judged by them",

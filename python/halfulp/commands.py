@@ -120,12 +120,13 @@ def list(*, as_text: bool = False) -> Any:  # noqa: A001
 
 
 def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-        out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Any:
+        out: str | os.PathLike[str] | None = None, store: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Any:
     """Runs an experiment and returns its Report; "all" runs every one and returns a dict of them, by name.
 
     parameters: named as in halfulp.list(); lists are accepted. backend: the names of the backends to compare results
     with (default: all that are present). config: a file, a dict or a Report to run again. `out`: a file or folder to
-    write; without it nothing is written. progress=True: shows a bar where standard error is a terminal. Ctrl-C raises
+    write; without it nothing is written. store: a folder that keeps what the run computes, and from which it reads what
+    is there already: see trial(). progress=True: shows a bar where standard error is a terminal. Ctrl-C raises
     KeyboardInterrupt.
 
     >>> report = run("swamping", ratios=[1024, 2048, 4096], backend="emulated", training_steps=100)
@@ -135,13 +136,47 @@ def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, confi
     given = _configuration(config)
     target = None if out is None else writable(out, "out", experiment == "all")
     with contextlib.ExitStack() as stack:
-        arguments = _run_arguments("run", given, backend, threads, progress, parameters, stack)
+        arguments = [*_run_arguments("run", given, backend, threads, progress, parameters, stack), *options(store=None if store is None else path(store, "store"))]
         name = ["--", word(experiment, "experiment")]
         if experiment == "all":
             folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()) if target is None else target, "")
             call([*arguments, "--out=" + folder, *name])
             return {made["name"]: Report(json.loads(Path(folder, made["name"] + ".json").read_text(encoding="utf-8"))) for made in list()}
         return _reported([*arguments, "--out=-", *name], target)
+
+
+def trials(experiment: str, /, *, store: str | os.PathLike[str], all: bool = False, backend: str | Sequence[str] | None = None,  # noqa: A002
+           config: str | os.PathLike[str] | Mapping[str, Any] | None = None, as_text: bool = False, **parameters: Any) -> Any:
+    """The pieces of an experiment that a store lacks; all=True: also those it has. Parameters as for run().
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trials("training", store=folder, policies="fp32", seeds=2, backend="emulated")["trials"][0]["label"]
+    'mlp-fp32-1'
+    """
+    with contextlib.ExitStack() as stack:
+        arguments = [*_run_arguments("trials", _configuration(config), backend, None, False, parameters, stack), *options(store=path(store, "store"), all=all), "--", word(experiment, "experiment")]
+        return answer(arguments, as_text)
+
+
+def trial(experiment: str, /, *keys: str, store: str | os.PathLike[str], part: str | None = None, wait: bool = False, backend: str | Sequence[str] | None = None,
+          config: str | os.PathLike[str] | Mapping[str, Any] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> None:
+    """Computes pieces of an experiment into a store: those with these keys of trials(), one part of them ("3/7", or
+    "auto" under Slurm or MPI), or all. wait=True: waits for what other processes compute. run(..., store=store) then
+    puts them together. Parameters as for run().
+    """
+    with contextlib.ExitStack() as stack:
+        arguments = [*_run_arguments("trial", _configuration(config), backend, threads, progress, parameters, stack), *options(store=path(store, "store"), part=part, wait=wait)]
+        text([*arguments, "--", word(experiment, "experiment"), *(word(key, "keys") for key in keys)])
+
+
+def store(folder: str | os.PathLike[str], *, check: bool = False, prune: bool = False, remove: str | None = None, show: str | None = None, as_text: bool = False) -> Any:
+    """What a store of trials holds. check=True: reads every record; the status is 1 if any is damaged. prune=True:
+    removes those, and what killed runs left. remove: a kind ("training-1") whose records go. show: the record of a key.
+    """
+    if show is not None:
+        return json.loads(text(["store", *options(show=show), "--", path(folder, "folder")]))
+    return answer(["store", *options(check=check, prune=prune, remove=remove), "--", path(folder, "folder")], as_text)
 
 
 def _configuration(config: Any) -> Any:
@@ -174,7 +209,7 @@ def _reported(arguments: Sequence[str], target: str | None) -> Report:
 def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.PathLike[str] | None = None, budget: Number | None = None,
               formats: str | Sequence[str] | None = None, against: str | Sequence[str] | None = None, policy: str | os.PathLike[str] | None = None,
               config: str | os.PathLike[str] | Mapping[str, Any] | None = None, backend: str | Sequence[str] | None = None,
-              out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
+              out: str | os.PathLike[str] | None = None, store: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
     """Finds the narrowest precision policy that keeps a budget, and returns the Report of how.
 
     network: what is trained. tensors: instead of that, a folder of .npy files, each of which gets a format. budget: what
@@ -189,7 +224,7 @@ def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.P
     given = _configuration(config)
     target = None if out is None else writable(out, "out", False)
     own = _valued(network=network, tensors=None if tensors is None else path(tensors, "tensors"), budget=budget, formats=formats, against=against,
-                  policy=None if policy is None else path(policy, "policy"))
+                  policy=None if policy is None else path(policy, "policy"), store=None if store is None else path(store, "store"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("recommend", given, backend, threads, progress, parameters, stack), *own, "--out=-"], target)
 

@@ -30,7 +30,7 @@ def test_every_command_is_a_function():
 # Options without an argument (for a terminal or the shell; page() draws with this Python), and options under other
 # names.
 OTHERWISE = {"help", "version", "json", "quiet", "verbose"}
-RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("recommend", "set"): "parameters", ("recommend", "parameters"): None, ("inspect", "set"): "parameters", ("inspect", "parameters"): None, ("choose", "set"): "parameters", ("choose", "parameters"): None, ("quantize", "set"): "parameters", ("mma", "unit-file"): "unit", ("page", "python"): None}
+RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("trial", "set"): "parameters", ("trials", "set"): "parameters", ("trials", "threads"): None, ("recommend", "set"): "parameters", ("recommend", "parameters"): None, ("inspect", "set"): "parameters", ("inspect", "parameters"): None, ("choose", "set"): "parameters", ("choose", "parameters"): None, ("quantize", "set"): "parameters", ("mma", "unit-file"): "unit", ("page", "python"): None}
 
 
 def test_every_option_is_an_argument():

@@ -1,15 +1,14 @@
 #include <halfulp/training/runs/runs.hpp>
 
 #include <halfulp/data/saved_gradients.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -151,6 +150,16 @@ bool records_operands(const std::vector<Job>& jobs, std::size_t i) {
                       [&](const Job& before) { return before.policy == jobs[i].policy; });
 }
 
+/// Trains for as long as `goes_on` says, asked after each interval, and samples what is rounded.
+void sample(const Job& job, const Data& data, const Config& config, Trace& into, const std::function<bool()>& goes_on) {
+  const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
+  training::Trainer trainer(job.settings, *job.policy, *examples);
+  if (job.attend) job.attend(trainer);
+  if (job.prepare) job.prepare(trainer);
+  trainer.microscope().sample_into(&into);
+  while (trainer.run_interval() && goes_on()) {}
+}
+
 }  // namespace
 
 Job make_job(const Config& config, const std::string& network, const training::Policy& policy,
@@ -170,92 +179,149 @@ Job make_job(const Config& config, const std::string& network, const training::P
   return job;
 }
 
+namespace {
+
+/// The trainings of a list, each a trial.
+class Trainings {
+ public:
+  Trainings(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from, double to)
+      : jobs_(jobs),
+        data_(data),
+        config_(config),
+        run_(run),
+        from_(from),
+        to_(to),
+        records_(jobs.size()),
+        keepsakes_(jobs.size()),
+        gradients_(config.text("save_gradients")) {
+    if (stored() && !gradients_.empty())
+      throw std::invalid_argument("save_gradients: a store does not keep them; accepted: without --store");
+    for (const Job& job : jobs) all_steps_ += job.settings.steps;
+  }
+
+  std::vector<training::TrainingRecord> train() {
+    const std::vector<Trial> trials = trials_of_jobs();
+    run_trials(
+        run_, {"training", 1}, trials,
+        {[&](std::size_t i, Trace& trace, const std::atomic<bool>& stop) { train_one(i, trace, stop); },
+         [&](std::size_t i) { return Json{{"record", training::to_json(records_[i])}, {"keepsake", keepsakes_[i]}}; },
+         [&](std::size_t i, const Json& json, const std::string& where) { read(i, json, where); }});
+    if (stored() && run_.trace.limit() > 0) add_operands(trials);
+    for (std::size_t i = 0; i < jobs_.size(); ++i)
+      if (jobs_[i].keepsake.use) jobs_[i].keepsake.use(keepsakes_[i], jobs_[i].label);
+    return std::move(records_);
+  }
+
+ private:
+  bool stored() const { return run_.source && run_.source->store; }
+
+  std::vector<Trial> trials_of_jobs() const {
+    std::vector<Trial> trials;
+    for (const Job& job : jobs_) {
+      Json item = with_data(training::identity_of(job.settings, *job.policy), config_, data_, job);
+      item["keepsake"] = job.keepsake.what;
+      trials.push_back({job.label, std::move(item)});
+    }
+    return trials;
+  }
+
+  void train_one(std::size_t i, Trace& trace, const std::atomic<bool>& stop) {
+    const Job& job = jobs_[i];
+    const auto examples = data_.examples(config_, job.settings.network, job.classes, job.batch);
+    training::Trainer trainer(job.settings, *job.policy, *examples);
+    if (job.attend) job.attend(trainer);
+    // With a store operands are trials of their own: which trainings show them depends on the others.
+    if (!stored() && records_operands(jobs_, i)) trainer.microscope().sample_into(&trace);
+    const std::string file = checkpoint_path(config_, job);
+    if (!file.empty() && fs::exists(file))
+      trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config_, data_, job)));
+    else if (job.prepare) job.prepare(trainer);
+    if (i == 0 && !gradients_.empty() && trainer.steps() >= job.settings.steps)
+      throw std::invalid_argument(
+          "save_gradients: it is finished in its checkpoint, and its gradients are gone; accepted: another folder of "
+          "checkpoints");
+    if (i == 0 && !gradients_.empty())
+      keep_gradients(trainer, gradients_,
+                     {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
+    trainer.after_step = [&](training::Trainer&) {
+      if (stop) throw Interrupted{};
+      ++done_;
+      if (done_ % 16 == 0) tell(job, trainer);
+    };
+    done_ += trainer.steps();
+    while (trainer.run_interval()) {
+      if (trace.is_full()) trainer.microscope().sample_into(nullptr);
+      if (file.empty()) continue;
+      training::Checkpoint checkpoint = trainer.checkpoint();
+      checkpoint.identity = with_data(checkpoint.identity, config_, data_, job);
+      training::write_checkpoint(file, checkpoint);
+    }
+    done_ += job.settings.steps - trainer.steps();  // of one that ended early
+    if (job.keepsake.make) keepsakes_[i] = job.keepsake.make(trainer);
+    records_[i] = trainer.record();
+    tell(job, trainer);
+  }
+
+  void read(std::size_t i, const Json& json, const std::string& where) {
+    Members members(json, where);
+    records_[i] = training::record_from_json(members.need("record"), members.at("record"));
+    keepsakes_[i] = members.need("keepsake");
+    members.finish();
+    done_ += jobs_[i].settings.steps;
+  }
+
+  /// What backends shall see of each policy, from as many steps as that takes.
+  void add_operands(const std::vector<Trial>& trials) {
+    std::vector<Trial> shown;
+    std::vector<std::size_t> of;
+    for (std::size_t i = 0; i < jobs_.size(); ++i)
+      if (records_operands(jobs_, i)) of.push_back(i), shown.push_back(trials[i]);
+    run_trials(run_, {"sampled_training", 1}, shown,
+               {[&](std::size_t k, Trace& trace, const std::atomic<bool>& stop) {
+                  sample(jobs_[of[k]], data_, config_, trace, [&] {
+                    if (stop) throw Interrupted{};
+                    return !trace.is_full();
+                  });
+                },
+                [](std::size_t) { return Json(); }, [](std::size_t, const Json&, const std::string&) {}});
+  }
+
+  void tell(const Job& job, const training::Trainer& trainer) {
+    const std::unique_lock lock(telling_, std::try_to_lock);
+    if (!lock.owns_lock()) return;  // another training is telling
+    run_.progress(from_ + (to_ - from_) * static_cast<double>(done_) / static_cast<double>(all_steps_));
+    if (run_.note)
+      run_.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps,
+                            trainer.last_loss()));
+  }
+
+  const std::vector<Job>& jobs_;
+  const Data& data_;
+  const Config& config_;
+  Run& run_;
+  double from_, to_;
+  std::vector<training::TrainingRecord> records_;
+  std::vector<Json> keepsakes_;
+  std::string gradients_;
+  std::uint64_t all_steps_ = 0;
+  std::atomic<std::uint64_t> done_{0};
+  std::mutex telling_;
+};
+
+}  // namespace
+
 std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config,
                                             Run& run, double from, double to) {
   require_layers(jobs, data, config);
   make_folder(config);
-  std::vector<training::TrainingRecord> records(jobs.size());
-  std::uint64_t all_steps = 0;
-  for (const Job& job : jobs) all_steps += job.settings.steps;
-  std::atomic<std::uint64_t> done{0};
-  std::mutex telling;
-  std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
-  // An exception that left the loop would cancel the loops inside the other trainings, which then leave their results
-  // as they are: it waits until these have ended.
-  std::exception_ptr failure;
-  std::atomic<bool> failed{false};
-  const auto train_one = [&](std::size_t i) {
-    const Job& job = jobs[i];
-    const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
-    training::Trainer trainer(job.settings, *job.policy, *examples);
-    if (job.attend) job.attend(trainer);
-    if (records_operands(jobs, i)) trainer.microscope().sample_into(&traces[i]);
-    const std::string file = checkpoint_path(config, job);
-    if (!file.empty() && fs::exists(file))
-      trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
-    else if (job.prepare) job.prepare(trainer);
-    if (i == 0 && !config.text("save_gradients").empty() && trainer.steps() >= job.settings.steps)
-      throw std::invalid_argument(
-          fmt::format("save_gradients: {} is finished in its checkpoint, and its gradients are gone; accepted: another "
-                      "folder of checkpoints",
-                      job.label));
-    if (i == 0 && !config.text("save_gradients").empty())
-      keep_gradients(trainer, config.text("save_gradients"),
-                     {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
-    const auto tell = [&] {
-      const std::unique_lock lock(telling, std::try_to_lock);
-      if (!lock.owns_lock()) return;  // another training is telling
-      run.progress(from + (to - from) * static_cast<double>(done) / static_cast<double>(all_steps));
-      if (run.note)
-        run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps,
-                             trainer.last_loss()));
-    };
-    trainer.after_step = [&](training::Trainer&) {
-      if (failed) throw Interrupted{};
-      ++done;
-      if (done % 16 == 0) tell();
-    };
-    done += trainer.steps();
-    while (trainer.run_interval())
-      if (!file.empty()) {
-        training::Checkpoint checkpoint = trainer.checkpoint();
-        checkpoint.identity = with_data(checkpoint.identity, config, data, job);
-        training::write_checkpoint(file, checkpoint);
-      }
-    done += job.settings.steps - trainer.steps();  // of one that ended early
-    if (job.finish) job.finish(trainer);
-    records[i] = trainer.record();
-    tell();
-  };
-  tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
-    if (failed) return;
-    std::exception_ptr mine;
-    try {
-      train_one(i);
-    } catch (const std::invalid_argument& error) {
-      mine = std::make_exception_ptr(std::invalid_argument(fmt::format("{}: {}", jobs[i].label, error.what())));
-    } catch (...) { mine = std::current_exception(); }
-    if (!mine) return;
-    const std::lock_guard lock(telling);
-    if (!failure) failure = mine;
-    failed = true;
-  });
-  if (failure) std::rethrow_exception(failure);
-  for (const Trace& trace : traces) run.trace.append(trace);
-  return records;
+  return Trainings(jobs, data, config, run, from, to).train();
 }
 
 void record_operands(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!records_operands(jobs, i)) continue;
-    const Job& job = jobs[i];
-    const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
-    training::Trainer trainer(job.settings, *job.policy, *examples);
-    if (job.attend) job.attend(trainer);
-    if (job.prepare) job.prepare(trainer);
     Trace own(run.trace.limit());
-    trainer.microscope().sample_into(&own);
-    while (trainer.run_interval() && run.trace.has_room_for(own)) {}
+    sample(jobs[i], data, config, own, [&] { return run.trace.has_room_for(own); });
     run.trace.append(own);
     run.progress(static_cast<double>(i + 1) / static_cast<double>(jobs.size()));
   }

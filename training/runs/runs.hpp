@@ -19,14 +19,19 @@ struct Job {
   training::TrainerSettings settings;
   std::size_t batch = 0;                            ///< examples a step; 0: the configuration's
   std::size_t parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
-  Json start = {};                                  ///< what first values it is given, for checkpoints
-  std::vector<int> classes = {};                    ///< of images; empty: all
+  Json start = {};  ///< what the functions below make of it: first values, planted gradients; for checkpoints, stores
+  std::vector<int> classes = {};  ///< of images; empty: all
   /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.
   std::function<void(training::Trainer&)> attend = {};
   /// Before the first step, unless a checkpoint was read: to give other first values. May be empty.
   std::function<void(training::Trainer&)> prepare = {};
-  /// After the last step. May be empty.
-  std::function<void(training::Trainer&)> finish = {};
+  /// After the last step: what else is asked of the trained network. With a store it is kept beside the record.
+  struct Keepsake {
+    Json what = {};                                     ///< for stores: what it is and depends on
+    std::function<Json(training::Trainer&)> make = {};  ///< may be empty
+    std::function<void(const Json& made, const std::string& where)> use = {};  ///< is handed it, here or from a store
+  };
+  Keepsake keepsake = {};
 };
 
 /// The training of a network under a policy, as the configuration has it.
@@ -34,9 +39,9 @@ Job make_job(const Config& config, const std::string& network, const training::P
              const std::string& variant, std::uint64_t seed, const Data& data, const training::Examples& examples);
 
 /// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in
-/// the configuration each goes on from where it was saved. Of each policy one records some of its conversions for
-/// backends. Progress goes from `from` to `to`. Throws std::invalid_argument for checkpoints that are another run's,
-/// and Interrupted.
+/// the configuration each goes on from where it was saved; each is a trial (report/trials.hpp). Of each policy one
+/// records some of its conversions for backends. Progress goes from `from` to `to`. Throws std::invalid_argument for
+/// checkpoints that are another run's, and Interrupted.
 std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config,
                                             Run& run, double from = 0, double to = 1);
 

@@ -1,0 +1,74 @@
+// A folder of trials' results: what one run has computed another one reads, on this machine or on another.
+//
+//   FOLDER/halfulp-store.json              {"format": "halfulp-store", "version": 1}
+//   FOLDER/KIND-VERSION/ab/REST.trial      a framed file (support/files.hpp) with the magic "halfulpT": the JSON text
+//                                          {"kind", "version", "item", "made", "record"}
+//
+// abREST is the XXH3-128 of the text [kind, version, item]: a file's name says what it answers, so that stores merge by
+// copying. Files are complete or not there, and nothing is locked: two runs that compute the same trial write the same
+// record.
+#pragma once
+
+#include <halfulp/support/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp {
+
+/// What trials of one kind compute. Its version is raised when any of its results changes; records of another version
+/// are never read. tests/experiments/experiment_trials_test.cpp notices results that changed under an old version.
+struct TrialKind {
+  std::string_view name;  ///< letters, digits and _
+  int version = 1;
+  std::string folder() const;  ///< "training-1"
+};
+
+/// One piece of an experiment's work.
+struct Trial {
+  std::string label;  ///< for people; the result does not depend on it
+  Json item;          ///< all that the result depends on besides the kind: parameters, seed, data
+  /// "training-1/0123...": 32 hexadecimal digits after the folder of its kind.
+  std::string key(const TrialKind& kind) const;
+};
+
+class TrialStore {
+ public:
+  enum class IfAbsent : std::uint8_t { make, refuse };
+  /// Throws std::invalid_argument in one line for a folder that is no store, that is one of another version, or that
+  /// cannot be made.
+  TrialStore(std::string folder, IfAbsent if_absent);
+
+  /// The record; none where there is none. A file that is damaged, or answers something else, counts as none, after
+  /// `damaged` was told its name and what is wrong with it.
+  std::optional<Json> find(const TrialKind& kind, const Trial& trial) const;
+  /// Only whether there is a file.
+  bool has(const TrialKind& kind, const Trial& trial) const;
+  /// Throws std::invalid_argument in one line: a full disk, ...
+  void keep(const TrialKind& kind, const Trial& trial, const Json& record) const;
+  /// May be called from several threads at once. Empty: nobody is told.
+  std::function<void(const std::string& line)> damaged = {};
+
+  struct Entry {
+    std::string key, path;
+  };
+  /// All records by their names alone, in order of keys.
+  std::vector<Entry> entries() const;
+  /// What files besides them a killed process left behind.
+  std::vector<std::string> left_behind() const;
+  /// What a file holds. Throws std::invalid_argument in one line that begins with its path unless it is whole and its
+  /// content is what its name says.
+  static Json read(const Entry& entry);
+
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string path_of(const std::string& key) const;
+  std::string folder_;
+};
+
+}  // namespace halfulp
