@@ -3,6 +3,7 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/options.hpp>
+#include <halfulp/commands/part.hpp>
 #include <halfulp/commands/run.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/report/runner.hpp>
@@ -14,14 +15,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace halfulp::cli {
@@ -32,52 +30,6 @@ struct TrialsArguments : RunArguments {
   std::vector<std::string> keys;
   bool json = false, all = false, wait = false;
 };
-
-/// Trial i is of part i % of + 1.
-struct Part {
-  std::uint64_t which = 1, of = 1;
-};
-
-std::optional<std::uint64_t> environment_number(const char* name) {
-  const char* const text = std::getenv(name);
-  if (!text) return std::nullopt;
-  std::uint64_t value = 0;
-  const std::string_view all(text);
-  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
-  if (error != std::errc{} || end != all.data() + all.size()) return std::nullopt;
-  return value;
-}
-
-/// What starts many processes tells each its number. An array of jobs comes first: its jobs may have tasks of their
-/// own.
-Part part_of_environment() {
-  struct Names {
-    const char *number, *of, *least;
-  };
-  constexpr Names known[] = {{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN"},
-                             {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr},
-                             {"PMI_RANK", "PMI_SIZE", nullptr},
-                             {"SLURM_PROCID", "SLURM_NTASKS", nullptr}};
-  std::string accepted;
-  for (const auto& [number, of, least] : known) {
-    const auto n = environment_number(number), count = environment_number(of),
-               first = least ? environment_number(least) : std::uint64_t{0};
-    if (n && count && first && *n >= *first && *n - *first < *count) return {*n - *first + 1, *count};
-    accepted += fmt::format("{}{} and {}", accepted.empty() ? "" : ", ", number, of);
-  }
-  throw std::invalid_argument("--part auto: the environment does not say which part; accepted: in it " + accepted);
-}
-
-Part part_named(const std::string& text) {
-  if (text == "auto") return part_of_environment();
-  const std::size_t slash = text.find('/');
-  if (slash == std::string::npos)
-    throw std::invalid_argument(fmt::format("--part is {}; accepted: I/N, such as 3/7, or auto", shown(text)));
-  Part part;
-  part.of = whole_number("--part I/N: N", text.substr(slash + 1), 1, 1'000'000);
-  part.which = whole_number("--part I/N: I", text.substr(0, slash), 1, part.of);
-  return part;
-}
 
 RunOptions options_of(const TrialsArguments& arguments, const TrialSource& source) {
   RunOptions options;
@@ -147,7 +99,7 @@ int compute_some(const TrialsArguments& arguments) {
     source.waits = arguments.wait;
     source.computes = [&](const std::string& key, std::size_t place) {
       if (!asked.empty()) return asked.contains(key);
-      return !part || place % part->of + 1 == part->which;
+      return !part || part->has(place);
     };
     source.seen = [&](const std::string& key, const Trial&, bool) { unseen.erase(key); };
     source.computed = [&](const std::string&, const Trial&) { ++computed; };

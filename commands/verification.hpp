@@ -42,6 +42,11 @@ OperandSet operands_from_json(const Task& task, const Json& json);
 Json chunk_to_json(const Task& task, const verify::Chunk& chunk);
 verify::Chunk chunk_from_json(const Json& json);
 
+/// What a run is: task, inputs, reference.
+Json question(const Verification& verification);
+/// Which program computes it, by which functions.
+std::string program(const Verification& verification);
+
 /// A finished verification with machine, compiler, revision and date: an entry of the ledger, an element of --json.
 Json entry_of(const Verification& verification);
 

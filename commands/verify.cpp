@@ -1,12 +1,15 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/options.hpp>
+#include <halfulp/commands/part.hpp>
+#include <halfulp/commands/run.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/verification.hpp>
 
 #include <halfulp/support/spelling.hpp>
-#include <halfulp/report/experiment.hpp>
+#include <halfulp/report/environment.hpp>
+#include <halfulp/report/trial_store.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/report/runner.hpp>
@@ -31,7 +34,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct VerifyArguments {
-  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger;
+  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger, store, part;
   bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
   std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
   int threads = 0;
@@ -112,19 +115,70 @@ std::vector<Verification> verifications(const VerifyArguments& options) {
   return all;
 }
 
+/// Chunks of verifications as trials of a store. A chunk counts for the program and the kind of processor that made it.
+class StoredChunks {
+ public:
+  explicit StoredChunks(const VerifyArguments& options)
+      : store_(open_store(options.store, TrialStore::IfAbsent::make)),
+        part_(options.part.empty() ? Part{} : part_named(options.part)) {
+    const Json environment = describe_environment(1, "");
+    for (const char* const name : {"cpu", "cpu_features", "compiler"}) machine_[name] = environment.at(name);
+  }
+  /// Fills in what the store has. Returns the other chunks of this process's part.
+  std::vector<std::uint64_t> fill(Verification& v) const {
+    std::vector<std::uint64_t> todo;
+    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i) {
+      if (v.chunks.count(i) != 0) continue;
+      if (const std::optional<Json> record = store_.find(kind, trial(v, i))) try {
+          verify::Chunk chunk = chunk_from_json(*record);
+          if (chunk.index == i) {
+            v.chunks.emplace(i, std::move(chunk));
+            continue;
+          }
+        } catch (const std::exception&) {}  // as if it were not there
+      if (part_.has(i)) todo.push_back(i);
+    }
+    return todo;
+  }
+  void keep(const Verification& v, const verify::Chunk& chunk) const {
+    store_.keep(kind, trial(v, chunk.index), chunk_to_json(v.task, chunk));
+  }
+
+ private:
+  static constexpr TrialKind kind{"verification", 1};
+  Trial trial(const Verification& v, std::uint64_t chunk) const {
+    return {"",
+            {{"question", question(v)},
+             {"program", program(v)},
+             {"route", v.reference->supports(v.task).route},
+             {"machine", machine_},
+             {"chunk", chunk}}};
+  }
+  TrialStore store_;
+  Part part_;
+  Json machine_;
+};
+
 /// The run's progress: what is done, the bar, the state file now and then.
 class Run {
  public:
   Run(const VerifyArguments& options, std::vector<Verification>& all)
       : options_(options), all_(all), bar_("verify", options.quiet) {
+    if (!options.store.empty()) {
+      stored_.emplace(options);
+      for (Verification& v : all_)
+        if (v.skipped.empty()) (void)stored_->fill(v);
+    }
     for (const Verification& v : all_)
       if (v.skipped.empty()) total_ += v.operands.count - v.found().compared;
   }
 
   void run(Verification& v) {
     std::vector<std::uint64_t> todo;
-    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i)
-      if (v.chunks.count(i) == 0) todo.push_back(i);
+    if (stored_) todo = stored_->fill(v);
+    else
+      for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i)
+        if (v.chunks.count(i) == 0) todo.push_back(i);
     const auto reference = verify::make_reference(*v.reference, v.task, v.operands);
     const auto start = Clock::now();
     const double before = v.seconds;
@@ -132,11 +186,13 @@ class Run {
     verify::verify_chunks(
         v.task, v.operands, *reference, todo, [this](std::uint64_t count) { advanced(count); },
         [&](verify::Chunk chunk) {
+          if (stored_) stored_->keep(v, chunk);
           v.chunks.emplace(chunk.index, std::move(chunk));
           time();
           if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
         });
     time();
+    if (!v.complete()) return;  // the rest is others'
     if (!verify::has_canonical_nans(*v.reference)) v.nans = verify::compare_nans(v.task, v.operands, *v.reference);
     save();
   }
@@ -161,6 +217,7 @@ class Run {
   const VerifyArguments& options_;
   std::vector<Verification>& all_;
   ProgressBar bar_;
+  std::optional<StoredChunks> stored_;
   std::mutex mutex_;
   std::uint64_t done_ = 0, total_ = 0;
   Clock::time_point start_ = Clock::now(), saved_{};
@@ -168,14 +225,15 @@ class Run {
 
 /// After Ctrl-C: what is kept.
 std::string interrupted_text(const VerifyArguments& options, const std::vector<Verification>& all) {
-  if (options.state.empty()) return "halfulp: interrupted; nothing was kept (--state FILE keeps what is done)\n";
+  const std::string& kept = options.state.empty() ? options.store : options.state;
+  if (kept.empty()) return "halfulp: interrupted; nothing was kept (--state FILE or --store DIR keeps what is done)\n";
   std::uint64_t done = 0, total = 0;
   for (const Verification& v : all) {
     if (!v.skipped.empty()) continue;
     done += v.chunks.size();
     total += verify::number_of_chunks(v.operands);
   }
-  return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, options.state);
+  return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, kept);
 }
 
 void run_all(const VerifyArguments& options, std::vector<Verification>& all, int& status) {
@@ -183,6 +241,14 @@ void run_all(const VerifyArguments& options, std::vector<Verification>& all, int
   Json runs = Json::array();
   for (Verification& v : all) {
     if (v.skipped.empty()) run.run(v);
+    if (v.skipped.empty() && !v.complete()) {
+      const std::string text = fmt::format("{}: {} of {} chunks are there", v.task.description(), v.chunks.size(),
+                                           verify::number_of_chunks(v.operands));
+      if (v.fails()) status = exit_status::failed;
+      if (options.json) runs.push_back({{"question", question(v)}, {"incomplete", text}});
+      else write_output(text + (status == exit_status::failed ? ", and some differ\n" : "\n"));
+      continue;
+    }
     const Json entry = entry_of(v);
     if (options.json) runs.push_back(entry);
     else write_output(text_of(v, Style::of_output()));
@@ -199,6 +265,11 @@ void run_all(const VerifyArguments& options, std::vector<Verification>& all, int
 
 void verify_command(const VerifyArguments& options, int& status) {
   std::vector<Verification> all = verifications(options);
+  if (!options.state.empty() && !options.store.empty())
+    throw std::invalid_argument("--state and --store both keep what is done; accepted: one of them");
+  if (!options.part.empty() && options.store.empty())
+    throw std::invalid_argument("--part needs --store DIR, where the parts come together");
+  if (!options.part.empty()) (void)part_named(options.part);
   if (!options.ledger.empty()) {
     check_kept_file("--ledger", options.ledger);
     if (!options.state.empty() && same_file(options.ledger, options.state))
@@ -275,6 +346,12 @@ void add_verify_command(CLI::App& app, int& status) {
                    "a file that keeps what is done; the same command then goes on from there")
       ->type_name("FILE")
       ->check(file_name);
+  command
+      ->add_option(
+          "--store", options->store,
+          "a folder that keeps each chunk of 2^24 inputs; runs of one program on processors of one kind share it")
+      ->type_name("DIR");
+  add_part_option(*command, options->part);
   command->add_option("--ledger", options->ledger, "a file that gets one entry per rounding mode")
       ->type_name("FILE")
       ->check(file_name);

@@ -14,11 +14,6 @@ namespace {
 constexpr int state_version = 1;
 constexpr const char* state_kind = "halfulp verify state";
 
-/// What a run is: a state of anything else is refused.
-Json question(const Verification& v) {
-  return {{"task", task_to_json(v.task)}, {"inputs", operands_to_json(v.operands)}, {"against", v.reference->name()}};
-}
-
 std::string checksum(const Json& runs) {
   const std::string text = runs.dump();
   return hex_word(verify::chunk_digest(std::as_bytes(std::span(text))));
@@ -27,11 +22,6 @@ std::string checksum(const Json& runs) {
 [[noreturn]] void refuse_state(const std::string& path, const std::string& why) {
   throw std::invalid_argument(
       fmt::format("state file '{}' {}; give another --state, or remove it to start anew", path, why));
-}
-
-/// What computed what is in the file.
-std::string program(const Verification& v) {
-  return version_text() + ", " + verify::verified_functions(*v.reference, v.task);
 }
 
 void fill(Verification& v, const Json& json) {
@@ -44,6 +34,14 @@ void fill(Verification& v, const Json& json) {
 }
 
 }  // namespace
+
+Json question(const Verification& v) {
+  return {{"task", task_to_json(v.task)}, {"inputs", operands_to_json(v.operands)}, {"against", v.reference->name()}};
+}
+
+std::string program(const Verification& v) {
+  return version_text() + ", " + verify::verified_functions(*v.reference, v.task);
+}
 
 void load_state(const std::string& path, std::vector<Verification>& run) {
   std::error_code error;

@@ -395,15 +395,15 @@ def backends(*, routes: bool = False, as_text: bool = False) -> Any:
 
 
 def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest-even", overflow: str | None = None, flush_inputs: bool = False, against: str | None = None,
-           exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, ledger: Any = None, threads: int | None = None,
-           as_text: bool = False, progress: bool = False) -> Any:
+           exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, store: Any = None, part: str | None = None, ledger: Any = None,
+           threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
     """Array functions against an independent reference, every input or a sample.
 
     >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
     0
     """
     return answer(["verify", *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against, exhaustive=exhaustive, sample=sample,
-                                      seed=seed, state=state, ledger=ledger, threads=threads, quiet=not progress), "--", word(operation, "operation")], as_text)
+                                      seed=seed, state=state, store=store, part=part, ledger=ledger, threads=threads, quiet=not progress), "--", word(operation, "operation")], as_text)
 
 
 def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:

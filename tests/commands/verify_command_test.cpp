@@ -1,6 +1,7 @@
 // `halfulp verify` as a user runs it: state files, interruption, errors and output.
 #include "check.hpp"
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/support/files.hpp>
 #include <halfulp/commands/verification.hpp>
@@ -100,6 +101,28 @@ TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
 
 /// The digest line of a command's output.
 std::string digest_of(const std::string& out) { return out.substr(out.find("  digest ")); }
+
+TEST(VerifyStore, PartsMakeOneVerification) {
+  const halfulp::tests::TemporaryFolder folder;
+  const std::string store = folder / "store";
+  const std::vector<std::string> run{"verify", "mul",      "--format", "fp16",   "--against",
+                                     "x86",    "--sample", "40000000", "--quiet"},
+      stored = with(run, {"--store", store});
+  const std::string whole = digest_of(run_halfulp(run).out);
+  const auto second = run_halfulp(with(stored, {"--part", "2/2"}));
+  EXPECT_EQ(second.status, 0);
+  EXPECT_EQ(second.out, "mul fp16 nearest-even: 1 of 3 chunks are there\n");
+  const auto json = Json::parse(run_halfulp(with(stored, {"--part", "2/2", "--json"})).out);
+  EXPECT_TRUE(json["verifications"][0].contains("incomplete"));
+  const auto first = run_halfulp(with(stored, {"--part", "1/2"}));
+  EXPECT_EQ(digest_of(first.out), whole) << first.out << first.err;
+  EXPECT_EQ(digest_of(run_halfulp(stored).out), whole);
+  // Another task has other chunks.
+  EXPECT_NE(digest_of(run_halfulp(with(stored, {"--seed", "2"})).out), whole);
+  expect_error(run_halfulp(with(run, {"--part", "1/2"})), "--part needs --store");
+  expect_error(run_halfulp(with(stored, {"--state", folder / "state"})), "accepted: one of them");
+  expect_error(run_halfulp(with(stored, {"--part", "3/2"})), "from 1 to 2");
+}
 
 TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
   const std::vector<std::string> arguments{
