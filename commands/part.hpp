@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace halfulp::cli {
@@ -15,7 +16,7 @@ struct Part {
 };
 
 /// Adds --part.
-CLI::Option* add_part_option(CLI::App& app, std::string& text);
+CLI::Option* add_part_option(CLI::App& app, std::optional<std::string>& text);
 
 /// "3/7", or "auto": what the environment says of this process (Slurm, Open MPI, PMI). Throws std::invalid_argument in
 /// one line for anything else, and where the environment says nothing.

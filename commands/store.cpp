@@ -45,13 +45,19 @@ std::map<std::string, KindCount> count(const std::vector<TrialStore::Entry>& ent
   return kinds;
 }
 
-/// What is wrong with each record; empty for those that are whole.
-std::vector<std::string> problems(const std::vector<TrialStore::Entry>& entries) {
-  return parallel_map(entries.size(), [&](std::size_t i) -> std::string {
+/// What is wrong with a record, and whether that is for good.
+struct Problem {
+  std::string line;  ///< empty: nothing
+  bool damaged = false;
+};
+std::vector<Problem> problems(const std::vector<TrialStore::Entry>& entries) {
+  return parallel_map(entries.size(), [&](std::size_t i) -> Problem {
     try {
       (void)TrialStore::read(entries[i]);
       return {};
-    } catch (const std::invalid_argument& problem) { return problem.what(); }
+    } catch (const TrialStore::Damaged& problem) {
+      return {problem.what(), true};
+    } catch (const std::invalid_argument& problem) { return {problem.what(), false}; }
   });
 }
 
@@ -79,6 +85,8 @@ int show(const TrialStore& store, const std::string& key) {
 }
 
 int look_at(const StoreArguments& arguments) {
+  if (!arguments.show.empty() && (arguments.check || arguments.prune || arguments.json || !arguments.remove.empty()))
+    throw std::invalid_argument("--show KEY writes one record; accepted: without another option");
   const TrialStore store = open_store(arguments.folder, TrialStore::IfAbsent::refuse);
   if (!arguments.show.empty()) return show(store, arguments.show);
   note_interrupts();
@@ -98,12 +106,14 @@ int look_at(const StoreArguments& arguments) {
     std::erase_if(entries, of_kind);
   }
   std::vector<std::string> damaged;
+  bool unmended = false;
   if (arguments.check || arguments.prune) {
-    const std::vector<std::string> all = problems(entries);
+    const std::vector<Problem> all = problems(entries);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (all[i].empty()) continue;
-      damaged.push_back(all[i]);
-      if (arguments.prune) take_away(entries[i].path);
+      if (all[i].line.empty()) continue;
+      if (arguments.prune && all[i].damaged) take_away(entries[i].path);
+      else unmended = true;
+      damaged.push_back(all[i].line);
     }
   }
   const std::vector<std::string> left = store.left_behind();
@@ -134,7 +144,7 @@ int look_at(const StoreArguments& arguments) {
     if (!removed.empty()) text += fmt::format("{} files removed\n", removed.size());
     write_output(text);
   }
-  return damaged.empty() || arguments.prune ? exit_status::done : exit_status::failed;
+  return unmended ? exit_status::failed : exit_status::done;
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ namespace halfulp::cli {
 namespace {
 
 struct TrialsArguments : RunArguments {
-  std::string experiment, folder, part;
+  std::string experiment, folder;
+  std::optional<std::string> part;
   std::vector<std::string> keys;
   bool json = false, all = false, wait = false;
 };
@@ -37,6 +38,16 @@ RunOptions options_of(const TrialsArguments& arguments, const TrialSource& sourc
   options.backends = choose_backends(arguments.backends);
   options.source = &source;
   return options;
+}
+
+/// Throws std::invalid_argument for what cannot be a key: "training-1/" and 32 digits.
+void require_key(const std::string& key) {
+  const std::size_t slash = key.find('/');
+  if (slash != std::string::npos && slash > 2 && key.size() == slash + 33 &&
+      key.find_first_not_of("0123456789abcdef", slash + 1) == std::string::npos)
+    return;
+  throw std::invalid_argument(
+      fmt::format("{} is no key of a trial; accepted: what halfulp trials lists", key.empty() ? "''" : shown(key)));
 }
 
 /// Runs the experiment until it ends or lacks trials of others; then what it says of them.
@@ -50,13 +61,13 @@ std::string compute(const Experiment& experiment, const Config& config, const Ru
 int list_missing(const TrialsArguments& arguments) {
   const Experiment& experiment = experiment_named(arguments.experiment, "trials");
   const Config config = configuration(experiment, arguments);
-  const TrialStore store = open_store(arguments.folder, TrialStore::IfAbsent::make);
+  const TrialStore store = open_store(arguments.folder, TrialStore::IfAbsent::read);
   std::string text;
   Json list = Json::array();
   std::size_t there = 0, missing = 0;
   TrialSource source;
   source.store = &store;
-  source.computes = [](const std::string&, std::size_t) { return false; };
+  source.only_lists = true;
   source.seen = [&](const std::string& key, const Trial& trial, bool is_there) {
     ++(is_there ? there : missing);
     if (is_there && !arguments.all) return;
@@ -83,9 +94,11 @@ int list_missing(const TrialsArguments& arguments) {
 
 int compute_some(const TrialsArguments& arguments) {
   const Experiment& experiment = experiment_named(arguments.experiment, "trial");
-  if (!arguments.part.empty() && !arguments.keys.empty())
+  if (arguments.part && !arguments.keys.empty())
     throw std::invalid_argument("--part belongs to a run without KEY; accepted: one of the two");
-  const std::optional<Part> part = arguments.part.empty() ? std::nullopt : std::optional(part_named(arguments.part));
+  std::optional<Part> part;
+  if (arguments.part) part = part_named(*arguments.part);
+  for (const std::string& key : arguments.keys) require_key(key);
   const Config config = configuration(experiment, arguments);
   const TrialStore store = open_store(arguments.folder, TrialStore::IfAbsent::make);
   std::set<std::string> unseen(arguments.keys.begin(), arguments.keys.end());
@@ -148,7 +161,7 @@ void add_trial_command(CLI::App& app, int& status) {
   add_common_options(*trial, *arguments);
   trial->add_option("key", arguments->keys, "those that halfulp trials lists by these keys (default: all it lists)")
       ->type_name("KEY")
-      ->option_text("KEY...");
+      ->option_text("[KEY...]");
   trial
       ->add_option("--part", arguments->part,
                    "the I-th of N parts, for N processes; auto: as Slurm or MPI number this one")

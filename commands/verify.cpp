@@ -34,7 +34,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct VerifyArguments {
-  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger, store, part;
+  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger, store;
+  std::optional<std::string> part;
   bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
   std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
   int threads = 0;
@@ -120,7 +121,7 @@ class StoredChunks {
  public:
   explicit StoredChunks(const VerifyArguments& options)
       : store_(open_store(options.store, TrialStore::IfAbsent::make)),
-        part_(options.part.empty() ? Part{} : part_named(options.part)) {
+        part_(options.part ? part_named(*options.part) : Part{}) {
     const Json environment = describe_environment(1, "");
     for (const char* const name : {"cpu", "cpu_features", "compiler"}) machine_[name] = environment.at(name);
   }
@@ -129,14 +130,19 @@ class StoredChunks {
     std::vector<std::uint64_t> todo;
     for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i) {
       if (v.chunks.count(i) != 0) continue;
-      if (const std::optional<Json> record = store_.find(kind, trial(v, i))) try {
+      bool damaged = false;
+      try {
+        if (const std::optional<Json> record = store_.find(kind, trial(v, i))) {
           verify::Chunk chunk = chunk_from_json(*record);
-          if (chunk.index == i) {
-            v.chunks.emplace(i, std::move(chunk));
-            continue;
-          }
-        } catch (const std::exception&) {}  // as if it were not there
-      if (part_.has(i)) todo.push_back(i);
+          if (chunk.index != i) throw std::invalid_argument(trial(v, i).key(kind) + ": another chunk");
+          v.chunks.emplace(i, std::move(chunk));
+          continue;
+        }
+      } catch (const std::exception& problem) {
+        store_.damaged(std::string(problem.what()) + "; it is computed again");
+        damaged = true;
+      }
+      if (damaged || part_.has(i)) todo.push_back(i);
     }
     return todo;
   }
@@ -167,7 +173,8 @@ class Run {
     if (!options.store.empty()) {
       stored_.emplace(options);
       for (Verification& v : all_)
-        if (v.skipped.empty()) (void)stored_->fill(v);
+        if (v.skipped.empty()) todo_.push_back(stored_->fill(v));
+        else todo_.emplace_back();
     }
     for (const Verification& v : all_)
       if (v.skipped.empty()) total_ += v.operands.count - v.found().compared;
@@ -175,7 +182,7 @@ class Run {
 
   void run(Verification& v) {
     std::vector<std::uint64_t> todo;
-    if (stored_) todo = stored_->fill(v);
+    if (stored_) todo = todo_[static_cast<std::size_t>(&v - all_.data())];
     else
       for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i)
         if (v.chunks.count(i) == 0) todo.push_back(i);
@@ -218,6 +225,7 @@ class Run {
   std::vector<Verification>& all_;
   ProgressBar bar_;
   std::optional<StoredChunks> stored_;
+  std::vector<std::vector<std::uint64_t>> todo_;  ///< of each verification, with a store
   std::mutex mutex_;
   std::uint64_t done_ = 0, total_ = 0;
   Clock::time_point start_ = Clock::now(), saved_{};
@@ -267,9 +275,9 @@ void verify_command(const VerifyArguments& options, int& status) {
   std::vector<Verification> all = verifications(options);
   if (!options.state.empty() && !options.store.empty())
     throw std::invalid_argument("--state and --store both keep what is done; accepted: one of them");
-  if (!options.part.empty() && options.store.empty())
+  if (options.part && options.store.empty())
     throw std::invalid_argument("--part needs --store DIR, where the parts come together");
-  if (!options.part.empty()) (void)part_named(options.part);
+  if (options.part) (void)part_named(*options.part);
   if (!options.ledger.empty()) {
     check_kept_file("--ledger", options.ledger);
     if (!options.state.empty() && same_file(options.ledger, options.state))
@@ -350,7 +358,8 @@ void add_verify_command(CLI::App& app, int& status) {
       ->add_option(
           "--store", options->store,
           "a folder that keeps each chunk of 2^24 inputs; runs of one program on processors of one kind share it")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(file_name);
   add_part_option(*command, options->part);
   command->add_option("--ledger", options->ledger, "a file that gets one entry per rounding mode")
       ->type_name("FILE")

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,13 +39,14 @@ struct Trial {
 
 class TrialStore {
  public:
-  enum class IfAbsent : std::uint8_t { make, refuse };
-  /// Throws std::invalid_argument in one line for a folder that is no store, that is one of another version, or that
-  /// cannot be made.
+  /// Of a folder that is not there or empty: make it a store with the first record, take it for an empty store, refuse.
+  enum class IfAbsent : std::uint8_t { make, read, refuse };
+  /// Throws std::invalid_argument in one line for a folder that is no store, that is one of another version, and with
+  /// `make` for one that cannot be written.
   TrialStore(std::string folder, IfAbsent if_absent);
 
-  /// The record; none where there is none. A file that is damaged, or answers something else, counts as none, after
-  /// `damaged` was told its name and what is wrong with it.
+  /// The record; none where there is none. Throws std::invalid_argument in one line that begins with its path for a
+  /// file that is damaged, answers something else, or cannot be read.
   std::optional<Json> find(const TrialKind& kind, const Trial& trial) const;
   /// Only whether there is a file.
   bool has(const TrialKind& kind, const Trial& trial) const;
@@ -56,18 +58,24 @@ class TrialStore {
   struct Entry {
     std::string key, path;
   };
-  /// All records by their names alone, in order of keys.
+  /// All records by their names alone, in order of keys. Links are not followed. Throws std::invalid_argument in one
+  /// line for a folder that cannot be read.
   std::vector<Entry> entries() const;
-  /// What files besides them a killed process left behind.
+  /// The unfinished files of killed processes, and of those that write now.
   std::vector<std::string> left_behind() const;
-  /// What a file holds. Throws std::invalid_argument in one line that begins with its path unless it is whole and its
-  /// content is what its name says.
+  /// What a file holds. Throws Damaged unless it is whole and its content is what its name says, std::invalid_argument
+  /// where it cannot be read; in one line that begins with its path.
   static Json read(const Entry& entry);
+  struct Damaged : std::invalid_argument {
+    using std::invalid_argument::invalid_argument;
+  };
 
   const std::string& folder() const { return folder_; }
 
  private:
   std::string path_of(const std::string& key) const;
+  std::string marker() const;
+  void make() const;
   std::string folder_;
 };
 

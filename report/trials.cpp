@@ -1,6 +1,7 @@
 #include <halfulp/report/trials.hpp>
 
 #include <halfulp/evidence/suite.hpp>
+#include <halfulp/support/files.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -22,6 +23,10 @@ TrialsMissing::TrialsMissing(const TrialKind& kind, std::size_t missing_, std::s
     : std::runtime_error(fmt::format("{} of {} trials of {} are not there yet", missing_, of, kind.folder())),
       missing(missing_) {}
 
+std::string digest_of(std::span<const double> numbers) {
+  return fmt::format("{:016x}", verify::chunk_digest(std::as_bytes(numbers)));
+}
+
 // Traces as JSON.
 
 template <class V>
@@ -34,6 +39,8 @@ void fields(V& v, Rounding& r) {
   v("nan", r.nan, named_in(nan_rules), unless(r.nan, NanRule::canonical));
   v("int_overflow", r.int_overflow, named_in(int_overflow_rules), unless(r.int_overflow, IntOverflow::saturate));
   v("integer_inexact", r.integer_inexact, unless(r.integer_inexact, false));
+  v("variant", r.variant, numbered_to(StochasticVariant::nearest_up), unless(r.variant, StochasticVariant::truncate));
+  v("random_bits", r.random_bits, whole(1, max_random_bits), unless(r.random_bits, 32));
 }
 template <class V>
 void fields(V& v, Task& t) {
@@ -108,17 +115,25 @@ Outline outline_of(const Trace& trace) {
 /// trials come too late for that; theirs are dropped as soon as those before are known, and never kept in a store.
 class Operands {
  public:
-  Operands(const Trace& all, std::size_t count) : limit_(all.limit()), taken_(outline_of(all)), pieces_(count) {}
+  Operands(const Trace& all, std::size_t count)
+      : limit_(all.limit()), begun_(outline_of(all)), taken_(begun_), pieces_(count) {}
 
   /// Of trial i; its trace is not there where its record was read. Once for each.
   void put(std::size_t i, Outline outline, std::optional<Trace> trace) {
     const std::lock_guard lock(mutex_);
+    if (trace && !can_be_needed(i, outline)) trace.reset();
     pieces_[i] = {std::move(outline), std::move(trace), true};
     for (; next_ < pieces_.size() && pieces_[next_].known; ++next_) {
       Piece& piece = pieces_[next_];
       if (take(piece.outline)) needed_.push_back(next_);
       else piece.trace.reset();
     }
+  }
+  /// Whether the run may take something of trial i: what is known of those before does not fill its tasks yet. Then its
+  /// operands are worth keeping, whoever computes the others.
+  bool may_take(std::size_t i, const Outline& outline) {
+    const std::lock_guard lock(mutex_);
+    return can_be_needed(i, outline);
   }
   /// Those that the run takes something of, once all trials are known.
   const std::vector<std::size_t>& needed() const { return needed_; }
@@ -129,6 +144,21 @@ class Operands {
   }
 
  private:
+  bool can_be_needed(std::size_t i, const Outline& outline) const {
+    if (limit_ == 0) return false;
+    return std::any_of(outline.channels.begin(), outline.channels.end(), [&](const Outline::Count& mine) {
+      std::uint64_t before = 0;
+      bool known = false;
+      const auto add = [&](const std::vector<Outline::Count>& channels) {
+        for (const Outline::Count& theirs : channels)
+          if (recording::same(theirs.task, mine.task)) before += theirs.operands, known = true;
+      };
+      add(begun_.channels);
+      for (std::size_t k = 0; k < i && !(known && before >= limit_); ++k) add(pieces_[k].outline.channels);
+      return !known || before < limit_;
+    });
+  }
+
   /// Whether there is room for any of it, which is then taken.
   bool take(const Outline& outline) {
     bool some = false;
@@ -150,7 +180,7 @@ class Operands {
   };
   std::mutex mutex_;
   std::uint64_t limit_;
-  Outline taken_;
+  Outline begun_, taken_;
   std::vector<Piece> pieces_;
   std::vector<std::size_t> needed_;
   std::size_t next_ = 0;
@@ -222,37 +252,47 @@ class Stage {
   void complete(const TrialKind& kind, const std::vector<std::string>& keys, const std::vector<std::size_t>& first,
                 const std::vector<std::size_t>& places, Read&& read, Compute&& compute) {
     const TrialSource& source = *run_.source;
+    std::vector<std::size_t> missing = read(places);
+    const auto is_missing = [&](std::size_t i) { return std::binary_search(missing.begin(), missing.end(), i); };
     if (source.seen)
       for (const std::size_t i : places)
-        if (first[i] == i) source.seen(keys[i], trials_[i], source.store->has(kind, trials_[i]));
-    std::vector<std::size_t> missing = read(places), own;
-    const std::set<std::size_t> absent(missing.begin(), missing.end());
-    std::size_t place = 0;
-    for (const std::size_t i : places) {
-      if (first[i] != i) continue;
-      if (absent.contains(i) && (!source.computes || source.computes(keys[i], place))) own.push_back(i);
-      ++place;
-    }
-    each(own, [&](std::size_t i) {
-      compute(i);
-      if (!source.computed) return;
-      const std::lock_guard lock(telling_);
-      source.computed(keys[i], trials_[i]);
-    });
-    missing = read(missing);
-    while (source.waits && !missing.empty()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      stop_if_interrupted();
+        if (first[i] == i) source.seen(keys[i], trials_[i], !is_missing(i));
+    std::map<std::size_t, std::size_t> place_of;
+    for (const std::size_t i : places)
+      if (first[i] == i) place_of.emplace(i, place_of.size());
+    while (!missing.empty()) {
+      std::vector<std::size_t> own;
+      for (const std::size_t i : missing)
+        if (first[i] == i && !source.only_lists &&
+            (!source.computes || source.computes(keys[i], place_of[i]) || damaged_.contains(keys[i])))
+          own.push_back(i);
+      each(own, [&](std::size_t i) {
+        compute(i);
+        const std::lock_guard lock(telling_);
+        damaged_.erase(keys[i]);
+        if (source.computed) source.computed(keys[i], trials_[i]);
+      });
+      missing = read(missing);
+      if (missing.empty()) return;
+      if (!source.waits || source.only_lists) {
+        const auto distinct = std::count_if(missing.begin(), missing.end(),
+                                            [&](std::size_t i) { return first[i] == i; });
+        throw TrialsMissing(kind, static_cast<std::size_t>(distinct), place_of.size());
+      }
+      // Only the first is asked for, so that a hundred that wait are no burden to a server of files.
+      do {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        stop_if_interrupted();
+      } while (!source.store->has(kind, trials_[missing.front()]));
       missing = read(missing);
     }
-    if (missing.empty()) return;
-    const auto distinct = std::count_if(missing.begin(), missing.end(), [&](std::size_t i) { return first[i] == i; });
-    throw TrialsMissing(kind, static_cast<std::size_t>(distinct), place);
   }
+
+  std::string operands_name() const { return std::string(kind_.name) + "_operands"; }
 
   /// What the run's trace takes: records of their own, of the few trials that it takes anything of.
   void add_operands(const TrialStore& store) {
-    const std::string name = std::string(kind_.name) + "_operands";
+    const std::string name = operands_name();
     const TrialKind kind{name, kind_.version};
     const std::vector<std::size_t>& needed = operands_.needed();
     std::vector<std::string> keys(trials_.size());
@@ -267,8 +307,10 @@ class Stage {
         [&](const std::vector<std::size_t>& places) {
           each(places, [&](std::size_t i) {
             if (operands_.of(i)) return;
-            const std::optional<Json> record = store.find(kind, trials_[i]);
-            if (record) guarded(store, [&] { operands_.give(i, trace_from_json(*record, keys[i], Trace().limit())); });
+            guarded(store, keys[i], [&] {
+              const std::optional<Json> record = store.find(kind, trials_[i]);
+              if (record) operands_.give(i, trace_from_json(*record, keys[i], Trace().limit()));
+            });
           });
           std::vector<std::size_t> missing;
           for (const std::size_t i : places)
@@ -286,11 +328,13 @@ class Stage {
 
   /// A record that is not what it should be counts as none.
   template <class F>
-  void guarded(const TrialStore& store, F&& f) {
+  void guarded(const TrialStore& store, const std::string& key, F&& f) {
     try {
       f();
     } catch (const std::invalid_argument& problem) {
-      if (store.damaged) store.damaged(fmt::format("{}: {}; it is computed again", store.folder(), problem.what()));
+      const std::lock_guard lock(telling_);
+      if (damaged_.insert(key).second && store.damaged)
+        store.damaged(std::string(problem.what()) + (run_.source->only_lists ? "" : "; it is computed again"));
     }
   }
 
@@ -299,7 +343,11 @@ class Stage {
     Trace trace = store ? Trace() : Trace(run_.trace.limit());
     work_.compute(i, trace, failed_);
     Outline outline = outline_of(trace);
-    if (store) store->keep(kind_, trials_[i], {{"result", work_.write(i)}, {"operands", record_json(outline)}});
+    if (store) {
+      store->keep(kind_, trials_[i], {{"result", work_.write(i)}, {"operands", record_json(outline)}});
+      if (operands_.may_take(i, outline))
+        store->keep({operands_name(), kind_.version}, trials_[i], trace_to_json(trace));
+    }
     operands_.put(i, std::move(outline), std::move(trace));
     there_[i] = 1;
   }
@@ -308,10 +356,10 @@ class Stage {
   std::vector<std::size_t> read(const TrialStore& store, const std::vector<std::size_t>& places) {
     each(places, [&](std::size_t i) {
       if (there_[i]) return;
-      const std::optional<Json> record = store.find(kind_, trials_[i]);
-      if (!record) return;
-      guarded(store, [&] {
-        const std::string& where = keys_[i];
+      guarded(store, keys_[i], [&] {
+        const std::optional<Json> record = store.find(kind_, trials_[i]);
+        if (!record) return;
+        const std::string where = store.folder() + ": " + keys_[i];
         Members members(*record, where);
         const Json &result = members.need("result"), &operands = members.need("operands");
         members.finish();
@@ -346,6 +394,7 @@ class Stage {
   std::vector<std::atomic<char>> there_;
   std::atomic<bool> failed_{false};
   std::exception_ptr failure_;
+  std::set<std::string> damaged_;  ///< keys of records that were there and could not be used
   std::mutex telling_;
 };
 

@@ -26,7 +26,10 @@ struct TrialSource {
   std::function<bool(const std::string& key, std::size_t place)> computes = {};
   /// Trials that others compute are waited for; otherwise they end the run (TrialsMissing).
   bool waits = false;
-  /// Told of each trial of a stage, in order, before any is computed. May be empty.
+  /// Nothing is computed. Otherwise damaged records are computed again also where they are others'.
+  bool only_lists = false;
+  /// Told of each trial of a stage, in order, before any is computed; whether its record is there and whole. May be
+  /// empty.
   std::function<void(const std::string& key, const Trial& trial, bool there)> seen = {};
   /// Told of each that was computed and kept here; from several threads, one at a time. May be empty.
   std::function<void(const std::string& key, const Trial& trial)> computed = {};
@@ -66,6 +69,9 @@ std::vector<R> trials(Run& run, const TrialKind& kind, std::span<const Trial> of
              from, to);
   return results;
 }
+
+/// A digest of numbers on which trials depend: 16 hexadecimal digits, for items.
+std::string digest_of(std::span<const double> numbers);
 
 /// A trace in a record: every task with all that decides its results, and its operands.
 Json trace_to_json(const Trace& trace);

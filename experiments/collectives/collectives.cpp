@@ -160,6 +160,17 @@ struct AverageErrors {
   std::size_t judged = 0, to_zero = 0, overflowed = 0;
 };
 
+template <class V>
+void fields(V& v, AverageErrors& e) {
+  v("errors", e.errors);
+  v("means", e.means);
+  v("sampling", e.sampling);
+  v("gradients", e.gradients);
+  v("judged", e.judged);
+  v("to_zero", e.to_zero);
+  v("overflowed", e.overflowed);
+}
+
 constexpr std::size_t most_elements = 16;
 
 AverageErrors average(const CollectiveSettings& s, const FloatFormat& format, std::uint32_t ranks,
@@ -208,6 +219,21 @@ AverageErrors average(const CollectiveSettings& s, const FloatFormat& format, st
 
 }  // namespace
 
+Json trial_item(const CollectiveSettings& s) {
+  Json formats = Json::array(), algorithms = Json::array();
+  for (const FormatChoice& f : s.formats) formats.push_back(format_name(f.format));
+  for (const Algorithm a : s.algorithms) algorithms.push_back(static_cast<int>(a));
+  return {{"formats", std::move(formats)},
+          {"algorithms", std::move(algorithms)},
+          {"ranks", s.ranks},
+          {"signals", s.signals},
+          {"gradient", digest_of(s.gradient)},
+          {"noise", s.noise},
+          {"elements", s.elements},
+          {"node", s.node},
+          {"seed", s.seed}};
+}
+
 void averages(const CollectiveSettings& s, Run& run) {
   struct Case {
     std::size_t format;
@@ -220,10 +246,6 @@ void averages(const CollectiveSettings& s, Run& run) {
     for (const std::int64_t scale : s.batch_scales)
       for (const std::uint32_t ranks : s.ranks)
         for (const auto& d : divisions) cases.push_back({f, scale, ranks, d.value});
-  struct Piece {
-    AverageErrors cell;
-    Trace trace;
-  };
   Table& table = run.report.table(
       "batch",
       fmt::format("The same gradient from growing batches: averages over N ranks by a ring, of the first {} elements",
@@ -241,30 +263,33 @@ void averages(const CollectiveSettings& s, Run& run) {
         "Root mean square of exact average - G, divided by that of G: what larger batches are for."},
        {"to_zero", "1", "Share of averages that are zero, though the exact one is not."},
        {"overflowed", "1", "Share of elements that overflowed on the way; all errors leave them out."}});
-  constexpr std::size_t wave = 64;
-  for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
-    auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
-      const Case& c = cases[begin + i];
-      Piece p{{}, Trace(run.trace.limit() / 16)};
-      p.cell = average(s, s.formats[c.format].format, c.ranks, c.scale, c.division, p.trace);
-      return p;
-    });
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      const Case& c = cases[begin + i];
-      const AverageErrors& cell = pieces[i].cell;
-      run.trace.append(pieces[i].trace);
-      const auto share = [&](std::size_t n) {
-        return static_cast<double>(n) / static_cast<double>(std::min(most_elements, s.elements));
-      };
-      const auto error = [&](double squares, double of) {
-        return cell.judged && of > 0 ? number(std::sqrt(squares / of)) : Json();
-      };
-      table.row({s.formats[c.format].name, c.scale, c.ranks, divisions[static_cast<std::size_t>(c.division)].name,
-                 error(cell.errors, cell.means), error(cell.sampling, cell.gradients), share(cell.to_zero),
-                 share(cell.overflowed)});
-    }
-    run.progress(0.6 +
-                 0.2 * static_cast<double>(std::min(cases.size(), begin + wave)) / static_cast<double>(cases.size()));
+  std::vector<Trial> asked;
+  for (const Case& c : cases) {
+    Json item = trial_item(s);
+    item["format"] = format_name(s.formats[c.format].format);
+    item["log2_scale"] = c.scale, item["of_ranks"] = c.ranks;
+    item["division"] = divisions[static_cast<std::size_t>(c.division)].name;
+    asked.push_back({fmt::format("{} {}", s.formats[c.format].name, c.ranks), std::move(item)});
+  }
+  const auto cells = trials<AverageErrors>(run, {"averages", 1}, asked, 0.6, 0.8, [&](std::size_t i, Trace& trace) {
+    const Case& c = cases[i];
+    Trace own(trace.limit() / 16);
+    const AverageErrors cell = average(s, s.formats[c.format].format, c.ranks, c.scale, c.division, own);
+    trace.append(own);
+    return cell;
+  });
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Case& c = cases[i];
+    const AverageErrors& cell = cells[i];
+    const auto share = [&](std::size_t n) {
+      return static_cast<double>(n) / static_cast<double>(std::min(most_elements, s.elements));
+    };
+    const auto error = [&](double squares, double of) {
+      return cell.judged && of > 0 ? number(std::sqrt(squares / of)) : Json();
+    };
+    table.row({s.formats[c.format].name, c.scale, c.ranks, divisions[static_cast<std::size_t>(c.division)].name,
+               error(cell.errors, cell.means), error(cell.sampling, cell.gradients), share(cell.to_zero),
+               share(cell.overflowed)});
   }
 }
 

@@ -4,7 +4,7 @@
 #include <halfulp/data/statistics.hpp>
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/experiments/sum_bounds.hpp>
-#include <halfulp/report/experiment.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/report/trace.hpp>
 
 #include <array>
@@ -108,6 +108,9 @@ struct CollectiveSettings {
   std::uint32_t order_ranks = 64;
   std::uint64_t seed = 0;
 };
+
+/// All settings, for trials.
+Json trial_item(const CollectiveSettings& settings);
 
 /// What rank r has of element i: signal * G_i + noise * N(0, 1). It depends only on (seed, r, i).
 double rank_gradient(const CollectiveSettings& s, double signal, std::uint32_t rank, std::size_t element);

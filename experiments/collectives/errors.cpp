@@ -60,14 +60,33 @@ struct Layout {
   }
 };
 
+template <class V>
+void fields(V& v, ReductionErrors& e) {
+  v("errors", e.errors);
+  v("sums", e.sums);
+  v("largest", e.largest);
+  v("backward", e.backward);
+  v("of_bound", e.of_bound);
+  v("of_one_rounding", e.of_one_rounding);
+  v("judged", e.judged);
+  v("overflowed", e.overflowed);
+  v("correct", e.correct);
+  v("summed", e.summed);
+  v("bounded", e.bounded);
+}
+
+/// All cells of one element.
 struct Piece {
   std::vector<ReductionErrors> cells;
-  Trace trace;
 };
+template <class V>
+void fields(V& v, Piece& p) {
+  v("cells", p.cells);
+}
 
-Piece reduce_element(const CollectiveSettings& s, const Layout& layout, std::size_t element, std::size_t trace_limit) {
-  Piece piece{std::vector<ReductionErrors>(layout.size()), Trace(trace_limit)};
-  Trace* trace = element < 2 ? &piece.trace : nullptr;
+Piece reduce_element(const CollectiveSettings& s, const Layout& layout, std::size_t element, Trace& operands) {
+  Piece piece{std::vector<ReductionErrors>(layout.size())};
+  Trace* trace = element < 2 ? &operands : nullptr;
   const std::uint32_t most = s.ranks.back();
   for (std::size_t g = 0; g < s.signals.size(); ++g) {
     std::vector<std::uint64_t> fp32_codes(most);
@@ -290,16 +309,16 @@ void claims(const CollectiveSettings& s, const std::vector<ReductionErrors>& cel
 void reduction_errors(const CollectiveSettings& s, Run& run) {
   const Layout layout{s.signals.size(), s.formats.size(), s.algorithms.size(), s.ranks.size()};
   std::vector<ReductionErrors> cells(layout.size());
-  constexpr std::size_t wave = 4;
-  for (std::size_t begin = 0; begin < s.elements; begin += wave) {
-    auto pieces = parallel_map(std::min(wave, s.elements - begin),
-                               [&](std::size_t i) { return reduce_element(s, layout, begin + i, run.trace.limit()); });
-    for (Piece& piece : pieces) {
-      for (std::size_t i = 0; i < cells.size(); ++i) cells[i].merge(piece.cells[i]);
-      run.trace.append(piece.trace);
-    }
-    run.progress(0.6 * static_cast<double>(std::min(s.elements, begin + wave)) / static_cast<double>(s.elements));
+  std::vector<Trial> asked;
+  for (std::size_t i = 0; i < s.elements; ++i) {
+    Json item = trial_item(s);
+    item["element"] = i;
+    asked.push_back({fmt::format("element {}", i), std::move(item)});
   }
+  const auto pieces = trials<Piece>(run, {"reductions", 1}, asked, 0, 0.6,
+                                    [&](std::size_t i, Trace& trace) { return reduce_element(s, layout, i, trace); });
+  for (const Piece& piece : pieces)
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i].merge(piece.cells[i]);
 
   Table& errors = run.report.table(
       "errors", "Errors of reductions over N ranks",

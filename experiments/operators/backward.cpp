@@ -86,7 +86,8 @@ void claim_gradients(const GradientErrors& errors, Report& report) {
                });
 }
 
-void errors_table(const OperatorSettings& s, Report& report) {
+void errors_table(const OperatorSettings& s, Run& run) {
+  Report& report = run.report;
   Table& table = report.table(
       "backward", fmt::format("Errors of gradients against exact gradients for the same FP32 inputs (n = {})", s.size),
       {{"format", "", "The low-precision format; fp32 rows have none."},
@@ -108,17 +109,21 @@ void errors_table(const OperatorSettings& s, Report& report) {
   const std::vector<Candidate> all = gradient_candidates(s);
   const auto operators = gradient_table();
   std::vector<OperatorProgram> programs;
-  for (const Operator& op : operators) programs.push_back(build_gradient(op, s.order, s.size));
+  std::vector<std::string_view> names;
+  for (const Operator& op : operators)
+    programs.push_back(build_gradient(op, s.order, s.size)), names.push_back(op.name);
   const std::size_t samples = std::min(s.samples, samples_of_gradients), of_operator = s.scales.size() * samples;
-  const auto errors = parallel_map(programs.size() * of_operator, [&](std::size_t i) {
-    return measure(programs[i / of_operator], all, s, s.scales[i % of_operator / samples], i % samples);
-  });
+  const auto errors = trials<CandidateErrors>(
+      run, {"operator_gradients", 1}, sample_trials(s, names, samples), 0.8, 0.84, [&](std::size_t i, Trace&) {
+        return CandidateErrors{
+            measure(programs[i / of_operator], all, s, s.scales[i % of_operator / samples], i % samples)};
+      });
   GradientErrors at_one;
   for (std::size_t c = 0; c < all.size(); ++c)
     for (std::size_t i = 0; i < operators.size(); ++i)
       for (std::size_t k = 0; k < s.scales.size(); ++k) {
         OperatorErrors e;
-        for (std::size_t m = 0; m < samples; ++m) e.merge(errors[i * of_operator + k * samples + m][c]);
+        for (std::size_t m = 0; m < samples; ++m) e.merge(errors[i * of_operator + k * samples + m].errors[c]);
         const int precision = all[c].f.precision();
         const double error_u = e.relative() / FloatFormat::power_of_two(-precision);
         table.row({all[c].format, name_in(backwards, all[c].how), operators[i].name, operators[i].family,
@@ -312,7 +317,7 @@ OperatorProgram build_gradient(const Operator& op, SumOrder order, std::size_t s
 }
 
 void backward_report(const OperatorSettings& s, Run& run) {
-  errors_table(s, run.report);
+  errors_table(s, run);
   repeated_tokens(s, run);
   binary_gradients(s, run);
   averaged_gradients(s, run);

@@ -74,20 +74,14 @@ std::vector<double> draw_inputs(const OperatorProgram& p, double scale, std::uin
 
 namespace {
 
-struct Piece {
-  std::vector<OperatorErrors> errors;
-  Trace trace;
-};
-
-Piece measure(const OperatorProgram& p, const std::vector<CandidateFormat>& all, const OperatorSettings& s,
-              double scale, std::uint64_t sample, std::size_t limit) {
-  const bool recorded = limit > 0;
-  Piece piece{std::vector<OperatorErrors>(all.size()), Trace(limit)};
+CandidateErrors measure(const OperatorProgram& p, const std::vector<CandidateFormat>& all, const OperatorSettings& s,
+                        double scale, std::uint64_t sample, Trace* trace) {
+  CandidateErrors piece{std::vector<OperatorErrors>(all.size())};
   const std::vector<double> inputs = draw_inputs(p, scale, s.seed, sample);
   const std::vector<Real> exact = exact_outputs(p, inputs);
   std::vector<double> wide;
   for (std::size_t c = 0; c < all.size(); ++c) {
-    Evaluator evaluate(p, {Precision::of(all[c].where, all[c].f)}, s.rounding, recorded ? &piece.trace : nullptr);
+    Evaluator evaluate(p, {Precision::of(all[c].where, all[c].f)}, s.rounding, trace);
     const std::vector<double> results = evaluate(inputs);
     if (c == 0) wide = results;
     for (std::size_t o = 0; o < results.size(); ++o) {
@@ -139,23 +133,47 @@ double OperatorErrors::relative() const {
   return static_cast<double>(Real(sqrt(squares / exact_squares)));
 }
 
-AllErrors measure_errors(const OperatorSettings& s, Trace& trace, const std::function<void(double)>& done) {
-  const auto table = operator_table();
+std::vector<Trial> sample_trials(const OperatorSettings& s, const std::vector<std::string_view>& operators,
+                                 std::size_t samples) {
+  Json formats = Json::array();
+  for (const FormatChoice& f : s.formats) formats.push_back(format_name(f.format));
+  std::vector<Trial> all;
+  for (const std::string_view name : operators)
+    for (const double scale : s.scales)
+      for (std::size_t sample = 0; sample < samples; ++sample)
+        all.push_back({fmt::format("{} {} {}", name, scale, sample),
+                       {{"operator", name},
+                        {"scale", scale},
+                        {"sample", sample},
+                        {"formats", formats},
+                        {"size", s.size},
+                        {"order", static_cast<int>(s.order)},
+                        {"rounding", name_of(s.rounding.mode)},
+                        {"seed", s.seed}}});
+  return all;
+}
+
+AllErrors measure_errors(const OperatorSettings& s, Run& run, double to) {
   const std::vector<CandidateFormat> all = candidates(s);
-  AllErrors errors(table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const OperatorProgram p = build(table[i], s.order, s.size);
-    errors[i].resize(s.samples);
-    auto pieces = parallel_map(s.scales.size() * s.samples, [&](std::size_t k) {
-      const std::size_t limit = k % s.samples == 0 ? trace.limit() / 100 : 0;
-      return measure(p, all, s, s.scales[k / s.samples], k % s.samples, limit);
-    });
-    for (std::size_t k = 0; k < pieces.size(); ++k) {
-      errors[i][k % s.samples].push_back(std::move(pieces[k].errors));
-      trace.append(pieces[k].trace);
-    }
-    done(static_cast<double>(i + 1) / static_cast<double>(table.size()));
+  std::vector<OperatorProgram> programs;
+  std::vector<std::string_view> names;
+  for (const Operator& op : operator_table()) {
+    programs.push_back(build(op, s.order, s.size));
+    names.push_back(op.name);
   }
+  const std::size_t of_operator = s.scales.size() * s.samples;
+  auto pieces = trials<CandidateErrors>(
+      run, {"operators", 1}, sample_trials(s, names, s.samples), 0, to, [&](std::size_t i, Trace& trace) {
+        const std::size_t k = i % of_operator;
+        Trace own(k % s.samples == 0 ? trace.limit() / 100 : 0);
+        CandidateErrors piece = measure(programs[i / of_operator], all, s, s.scales[k / s.samples], k % s.samples,
+                                        own.limit() > 0 ? &own : nullptr);
+        trace.append(own);
+        return piece;
+      });
+  AllErrors errors(programs.size(), std::vector<SampleErrors>(s.samples));
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    errors[i / of_operator][i % s.samples].push_back(std::move(pieces[i].errors));
   return errors;
 }
 

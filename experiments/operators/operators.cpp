@@ -294,7 +294,7 @@ void errors_report(const OperatorSettings& s, const AllErrors& errors, Report& r
 
 void run_operators(const Config& config, Run& run) {
   const OperatorSettings s = settings(config);
-  const AllErrors errors = measure_errors(s, run.trace, [&](double share) { run.progress(0.7 * share); });
+  const AllErrors errors = measure_errors(s, run, 0.7);
   if (run.only_operands) return;
   errors_report(s, errors, run.report);
   autocast_report(s, errors, config.real("budget"), run);

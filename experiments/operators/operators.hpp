@@ -4,7 +4,7 @@
 #include <halfulp/experiments/operators/functions.hpp>
 #include <halfulp/experiments/operators/program.hpp>
 #include <halfulp/report/config.hpp>
-#include <halfulp/report/experiment.hpp>
+#include <halfulp/report/trials.hpp>
 
 #include <array>
 #include <cstdint>
@@ -53,12 +53,41 @@ struct OperatorErrors {
   double relative() const;
 };
 
+/// With all 113 bits of the sums.
+template <class V>
+void fields(V& v, OperatorErrors& e) {
+  const auto real = spelled([](const std::string& text) { return Real(text); },
+                            [](const Real& x) { return x.str(std::numeric_limits<Real>::max_digits10); },
+                            "a number in quotes");
+  v("squares", e.squares, real);
+  v("exact_squares", e.exact_squares, real);
+  v("worst", e.worst);
+  v("outputs", e.outputs);
+  v("non_finite", e.non_finite);
+  v("vanished", e.vanished);
+  v("beyond", e.beyond);
+  v("overflow", e.overflow, or_null(numbered_to(ElementaryOperation::select)));
+}
+
+/// Of one sample at one scale, by candidate: what a trial measures.
+struct CandidateErrors {
+  std::vector<OperatorErrors> errors;
+};
+template <class V>
+void fields(V& v, CandidateErrors& e) {
+  v("errors", e.errors);
+}
+
+/// Trials of every operator at every scale on every sample, in this order.
+std::vector<Trial> sample_trials(const OperatorSettings& s, const std::vector<std::string_view>& operators,
+                                 std::size_t samples);
+
 /// Of one sample of an operator: [scale][candidate].
 using SampleErrors = std::vector<std::vector<OperatorErrors>>;
 /// [operator][sample].
 using AllErrors = std::vector<std::vector<SampleErrors>>;
-/// Operations of first samples are recorded. `done` gets the share of work done.
-AllErrors measure_errors(const OperatorSettings& s, Trace& trace, const std::function<void(double)>& done);
+/// Operations of first samples are recorded. Progress goes from 0 to `to`.
+AllErrors measure_errors(const OperatorSettings& s, Run& run, double to);
 
 // Where operators leave a format's range: first inputs that overflow, vanish or stagnate.
 

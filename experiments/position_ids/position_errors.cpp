@@ -1,6 +1,7 @@
 // What rounded position ids do to rotary angles and to ALiBi's biases, over every position.
 #include <halfulp/experiments/position_ids/position_ids.hpp>
 #include <halfulp/experiments/publications.hpp>
+#include <halfulp/report/trials.hpp>
 
 #include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -32,6 +33,19 @@ struct PositionErrors {
   }
   double cosine_mean() const { return count == non_finite ? 0 : cosine_sum / static_cast<double>(count - non_finite); }
 };
+
+template <class V>
+void fields(V& v, PositionErrors& e) {
+  v("value", e.value);
+  v("cosine", e.cosine);
+  v("cosine_sum", e.cosine_sum);
+  v("cosine_change", e.cosine_change);
+  v("worst", e.worst);
+  v("worst_position", e.worst_position);
+  v("worst_factor", e.worst_factor);
+  v("count", e.count);
+  v("non_finite", e.non_finite);
+}
 
 /// Errors by format and set-up. FP32's own are in the first format's row.
 using Errors = std::vector<std::array<PositionErrors, setups.size()>>;
@@ -67,16 +81,23 @@ class Sweep {
     }
   }
 
+  /// Errors at some positions, format after format.
   struct Piece {
-    Errors errors;
-    Trace trace;
+    std::vector<PositionErrors> errors;
+    const PositionErrors& at(std::size_t format, std::size_t setup) const {
+      return errors[format * setups.size() + setup];
+    }
+    template <class V>
+    friend void fields(V& v, Piece& p) {
+      v("errors", p.errors);
+    }
   };
-  Piece look_at(std::int64_t first, std::int64_t end, std::size_t trace_limit) const {
-    Piece piece{Errors(formats_.size()), Trace(trace_limit)};
+  Piece look_at(std::int64_t first, std::int64_t end, Trace& trace) const {
+    Piece piece{std::vector<PositionErrors>(formats_.size() * setups.size())};
     const std::size_t n = factors_.exact.size();
     Shared shared{std::vector<TwoDoubles>(n), std::vector<double>(n), std::vector<double>(n)};
     std::vector<Narrow> narrow;
-    for (const FloatFormat& f : formats_) narrow.push_back({PositionTimesFactor(f, factors_, &piece.trace), {}});
+    for (const FloatFormat& f : formats_) narrow.push_back({PositionTimesFactor(f, factors_, &trace), {}});
     for (std::int64_t position = first; position < end; ++position) {
       for (std::size_t i = 0; i < n; ++i) {
         shared.exact[i] = times(static_cast<double>(position), factors_.exact[i]);
@@ -119,7 +140,7 @@ class Sweep {
   }
 
   void add(std::size_t f, Setup setup, std::int64_t position, Narrow& narrow, Shared& shared, Piece& piece) const {
-    PositionErrors& e = piece.errors[f][static_cast<std::size_t>(setup)];
+    PositionErrors& e = piece.errors[f * setups.size() + static_cast<std::size_t>(setup)];
     Latest& latest = narrow.latest[static_cast<std::size_t>(setup)];
     if (const std::uint64_t id = narrow.times.id(setup, position); id != latest.id) {
       latest.id = id;
@@ -154,30 +175,45 @@ class Sweep {
   std::vector<AngleCosines> cosines_;
 };
 
-/// Errors over positions 0 ... length - 1 for each length (ascending), pieces in parallel.
+/// Errors over positions 0 ... length - 1 for each length (ascending), pieces in parallel. Progress goes from `from` to
+/// `to`, unless they are equal.
 std::vector<Errors> sweep(const std::vector<FormatChoice>& formats, const PositionFactors& factors, bool rotary,
-                          const std::vector<std::int64_t>& lengths, Trace& trace, const std::function<void()>& tick) {
+                          const std::vector<std::int64_t>& lengths, Run& run, double from = 0, double to = 0) {
+  constexpr std::int64_t piece_positions = 256;
+  struct Range {
+    std::int64_t begin, end;
+  };
+  std::vector<Range> ranges;
+  for (const std::int64_t length : lengths)
+    for (std::int64_t begin = ranges.empty() ? 0 : ranges.back().end; begin < length; begin = ranges.back().end)
+      ranges.push_back({begin, std::min(length, begin + piece_positions)});
+
+  Json shared{{"formats", Json::array()}, {"rotary", rotary}, {"positions", lengths.back()}};
+  for (const FormatChoice& choice : formats) shared["formats"].push_back(format_name(choice.format));
+  std::vector<double> numbers(factors.fp32.begin(), factors.fp32.end());
+  for (const TwoDoubles& factor : factors.exact) numbers.insert(numbers.end(), {factor.high, factor.low});
+  shared["factors"] = digest_of(numbers);
+  std::vector<Trial> asked;
+  for (const Range& range : ranges) {
+    Json item = shared;
+    item["begin"] = range.begin, item["end"] = range.end;
+    asked.push_back({fmt::format("{} {}-{}", rotary ? "rotary" : "alibi", range.begin, range.end), std::move(item)});
+  }
   const Sweep positions(formats, factors, rotary, lengths.back());
+  const auto pieces = trials<Sweep::Piece>(run, {"positions", 1}, asked, from, to, [&](std::size_t i, Trace& trace) {
+    // Every piece hands on as many operands, so that those replayed on devices come from the whole context.
+    Trace own(trace.limit() / static_cast<std::size_t>(lengths.back() / piece_positions + 1) + 1);
+    Sweep::Piece piece = positions.look_at(ranges[i].begin, ranges[i].end, own);
+    trace.append(own);
+    return piece;
+  });
+
   std::vector<Errors> by_length;
   Errors so_far(formats.size());
-  constexpr std::int64_t piece_positions = 256;
-  // Every piece hands on as many operands, so that those replayed on devices come from the whole context.
-  const std::size_t trace_limit = trace.limit() / static_cast<std::size_t>(lengths.back() / piece_positions + 1) + 1;
-  std::int64_t first = 0;
-  for (const std::int64_t length : lengths) {
-    const auto pieces = parallel_map(
-        static_cast<std::size_t>((length - first - 1) / piece_positions + 1), [&](std::size_t i) {
-          const auto begin = first + static_cast<std::int64_t>(i) * piece_positions;
-          return positions.look_at(begin, std::min(length, begin + piece_positions), trace_limit);
-        });
-    for (const Sweep::Piece& piece : pieces) {
-      for (std::size_t f = 0; f < formats.size(); ++f)
-        for (std::size_t s = 0; s < setups.size(); ++s) so_far[f][s].merge(piece.errors[f][s]);
-      trace.append(piece.trace);
-    }
-    first = length;
-    by_length.push_back(so_far);
-    tick();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    for (std::size_t f = 0; f < formats.size(); ++f)
+      for (std::size_t s = 0; s < setups.size(); ++s) so_far[f][s].merge(pieces[i].at(f, s));
+    if (ranges[i].end == lengths[by_length.size()]) by_length.push_back(so_far);
   }
   return by_length;
 }
@@ -196,7 +232,7 @@ void gpt_neox(Run& run) {
   run.report.claim(
       {"gpt-neox-angle-fp16", "With position, frequency and product in fp16 the same angle is 1045.", source},
       exactly(1045.0, angle(Setup::all), "published"));
-  const auto errors = sweep({{"fp16", fp16}}, factors, true, {2048}, run.trace, [] {}).back().front();
+  const auto errors = sweep({{"fp16", fp16}}, factors, true, {2048}, run).back().front();
   run.report.claim(
       {"gpt-neox-cosine-all-fp16",
        "Positions, frequencies, angles and cosines in fp16: the largest change of a cosine against FP32 is 0.7819.",
@@ -388,10 +424,8 @@ void position_errors(const Config& config, Run& run) {
   const PositionFactors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace),
                         slopes = alibi_slopes(heads);
   run.trace.append(factors_trace);
-  double done = 0;
-  const auto tick = [&] { run.progress(0.2 + 0.6 * ++done / static_cast<double>(2 * lengths.size())); };
-  const auto angles = sweep(formats, frequencies, true, lengths, run.trace, tick);
-  const auto biases = sweep(formats, slopes, false, lengths, run.trace, tick);
+  const auto angles = sweep(formats, frequencies, true, lengths, run, 0.2, 0.6);
+  const auto biases = sweep(formats, slopes, false, lengths, run, 0.6, 0.8);
   ErrorClaims claims(formats, frequencies, slopes);
   for (std::size_t f = 0; f < formats.size(); ++f) {
     for (const auto& row : setups) {

@@ -181,8 +181,9 @@ TEST_F(TrialsCommand, DamageIsFoundSaidAndMended) {
   EXPECT_EQ(halfulp_says({"store", store, "--check"}).status, 0);
 
   fs::resize_file(files[0], 3);
-  const fs::path left = files[2].parent_path() / ".x.trial.1-2.tmp",
-                 young = files[3].parent_path() / ".y.trial.1-2.tmp";
+  const std::string digits(30, 'a');
+  const fs::path left = files[2].parent_path() / ("." + digits + ".trial.1-2.tmp"),
+                 young = files[3].parent_path() / ("." + digits + ".trial.1-3.tmp");
   std::ofstream(left) << "x";
   std::ofstream(young) << "x";
   fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::hours(2));
@@ -194,6 +195,26 @@ TEST_F(TrialsCommand, DamageIsFoundSaidAndMended) {
   EXPECT_EQ(removed.status, 0) << removed.err;
   EXPECT_EQ(removed.out.find("ones-1"), std::string::npos) << removed.out;
   EXPECT_EQ(halfulp_says({"store", store, "--remove", "ones-1"}).status, 2);
+}
+
+TEST_F(TrialsCommand, ArraysOfJobsNumberThemselves) {
+  const auto part = [&](const char* id, const char* count, const char* least, const char* step) {
+    const std::pair<const char*, const char*> all[] = {
+        {"SLURM_ARRAY_TASK_ID", id},     {"SLURM_ARRAY_TASK_COUNT", count},
+        {"SLURM_ARRAY_TASK_MIN", least}, {"SLURM_ARRAY_TASK_STEP", step},
+        {"SLURM_PROCID", "0"},           {"SLURM_NTASKS", "1"}};
+    for (const auto& [name, value] : all) ::setenv(name, value, 1);
+    Outcome end = command("trial", {"--part", "auto"});
+    for (const auto& [name, value] : all) ::unsetenv(name);
+    return end;
+  };
+  // The first stage has 8 trials: of 1-8 step 2, part 3 has the third and the seventh.
+  EXPECT_EQ(part("5", "4", "1", "2").out, "2 computed; 6 of 8 trials of harmonic_series-1 are not there yet\n");
+  EXPECT_EQ(part("3", "8", "3", "1").out, "1 computed; 5 of 8 trials of harmonic_series-1 are not there yet\n");
+  for (const Outcome& end : {part("9", "4", "1", "2"), part("4", "4", "1", "2"), part("x", "4", "1", "1")}) {
+    EXPECT_EQ(end.status, 2);
+    EXPECT_NE(end.err.find("is no part by SLURM_ARRAY_TASK_COUNT"), std::string::npos) << end.err;
+  }
 }
 
 TEST_F(TrialsCommand, RefusesInOneLine) {
@@ -209,7 +230,11 @@ TEST_F(TrialsCommand, RefusesInOneLine) {
       {words("trial", {"--store", store, "--part", "x"}), "--part is x; accepted: I/N, such as 3/7, or auto"},
       {words("trial", {"--store", store, "--part", "auto"}), "--part auto: the environment does not say which part"},
       {words("trial", {"--store", store, "--part", "1/2", "ones-1/00"}), "accepted: one of the two"},
-      {words("trial", {"--store", store, "ones-1/00"}), "ones-1/00: no trial of this accumulation"},
+      {words("trial", {"--store", store, "--part", ""}), "--part is empty"},
+      {words("trial", {"--store", store, "harmonic_series-1/0123456789abcdef0123456789abcdef"}),
+       "no trial of this accumulation"},
+      {{HALFULP_COMMAND, "store", store, "--show", "x", "--check"}, "accepted: without another option"},
+      {words("trial", {"--store", store, "ones-1/00"}), "ones-1/00 is no key of a trial"},
       {words("trial", {}), "--store"},
       {words("run", {"--store", folder / "file"}), "is no folder; accepted: a store"},
       {words("run", {"--store", folder / "full"}), "no store of trials"},

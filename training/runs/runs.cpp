@@ -220,6 +220,7 @@ class Trainings {
     for (const Job& job : jobs_) {
       Json item = with_data(training::identity_of(job.settings, *job.policy), config_, data_, job);
       item["keepsake"] = job.keepsake.what;
+      item["data"] = data_.identity(job.settings.network);
       trials.push_back({job.label, std::move(item)});
     }
     return trials;

@@ -220,6 +220,8 @@ Json Data::identity() const {
   return {{"images", images_ ? Json(images_->digest) : Json()}, {"text", text_ ? Json(text_->digest()) : Json()}};
 }
 
+Json Data::identity(const std::string& network) const { return identity().at(is_text(network) ? "text" : "images"); }
+
 training::TrainerSettings settings(const Config& config, const std::string& network, std::uint64_t seed,
                                    const Data& data, std::uint64_t steps_per_epoch) {
   const Preset preset = preset_of(config, network);

@@ -46,6 +46,8 @@ class Data {
   std::size_t characters() const { return text_ ? text_->vocabulary().size() : 0; }
   /// Of everything that was read, for checkpoints.
   Json identity() const;
+  /// Only of what this network reads.
+  Json identity(const std::string& network) const;
 
  private:
   std::optional<ImageSet> images_;
