@@ -50,8 +50,7 @@ constexpr auto of_commands = std::to_array<Example>({
      "trials"},
     {"trial",
      "halfulp trial training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=3 --store "
-     "trials "
-     "--part 1/2"},
+     "trials --part 1/2"},
     {"store", "halfulp store trials"},
     {"store", "halfulp store trials --check"},
     {"validate", "halfulp validate reports/underflow.json"},

@@ -254,7 +254,7 @@ void run_all(const VerifyArguments& options, std::vector<Verification>& all, int
                                            verify::number_of_chunks(v.operands));
       if (v.fails()) status = exit_status::failed;
       if (options.json) runs.push_back({{"question", question(v)}, {"incomplete", text}});
-      else write_output(text + (status == exit_status::failed ? ", and some differ\n" : "\n"));
+      else write_output(text + (v.fails() ? ", and some differ\n" : "\n"));
       continue;
     }
     const Json entry = entry_of(v);

@@ -40,8 +40,8 @@ std::vector<const Device*> choose_backends(const std::optional<std::string>& giv
 /// (Run::only_operands). Throws as run_experiment does.
 Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options);
 
-/// Runs the experiment for its trials alone: no report, no replay. Throws TrialsMissing where options.source leaves
-/// some to others, and what run_experiment throws.
+/// Computes the trials of an experiment; makes no report and asks no backend. Throws TrialsMissing if options.source
+/// leaves some trials to other processes, and what run_experiment throws.
 void compute_trials(const Experiment& experiment, const Config& config, const RunOptions& options);
 
 /// Runs the experiment, replays its trace on every backend but the emulation, and describes the environment.

@@ -163,7 +163,9 @@ std::optional<Json> TrialStore::find(const TrialKind& kind, const Trial& trial) 
 void TrialStore::keep(const TrialKind& kind, const Trial& trial, const Json& record) const {
   const std::string path = path_of(trial.key(kind));
   std::error_code error;
-  if (fs::create_directories(fs::path(path).parent_path(), error)) make();
+  if (!fs::exists(fs::path(path).parent_path(), error))
+    make();  // first: a folder with records and no marker is no store
+  fs::create_directories(fs::path(path).parent_path(), error);
   if (error)
     throw std::invalid_argument(
         fmt::format("cannot make the folder {}: {}", fs::path(path).parent_path().string(), error.message()));

@@ -58,8 +58,8 @@ class TrialStore {
   struct Entry {
     std::string key, path;
   };
-  /// All records by their names alone, in order of keys. Links are not followed. Throws std::invalid_argument in one
-  /// line for a folder that cannot be read.
+  /// Lists all records in order of keys; opens none, follows no link. Throws std::invalid_argument in one line for a
+  /// folder that cannot be read.
   std::vector<Entry> entries() const;
   /// The unfinished files of killed processes, and of those that write now.
   std::vector<std::string> left_behind() const;

@@ -1,7 +1,7 @@
-// Trials in a run: the pieces of an experiment's work that take its time, each of which can be computed alone.
+// Trials: the pieces of an experiment that take its time. Each can be computed alone.
 //
-// An experiment hands the pieces of one stage to `trials`. Without a store they are computed in parallel. With one,
-// those that it has are read, the others computed and kept; what comes back is the same to the last bit.
+// An experiment hands the pieces of one stage to `trials`. Without a store they are computed in parallel. With a store,
+// the records that it has are read, the others are computed and kept. The results are the same to the last bit.
 #pragma once
 
 #include <halfulp/report/experiment.hpp>
