@@ -30,6 +30,7 @@ total=570
 # step LIMIT NAME COMMAND...: standard output goes where the command sends it, messages into the log. A step that is cut short has
 # not shown anything: that is a failure, unless may_stop is set.
 may_stop=false
+said() { tail -n 1 "$out/log" | sed 's/^== .*/see its output/'; }
 line() { printf '%-58s %s' "$1" "$2"; }
 step() {
   local limit=$1 name=$2 begin=$SECONDS result left=$((total - (SECONDS - started)))
@@ -46,8 +47,8 @@ step() {
   case $result in
     0) say "$(line "$name" "done in $((SECONDS - begin)) s")" ;;
     124 | 130 | 137) $may_stop || status=1; say "$(line "$name" "stopped after $((SECONDS - begin)) s")" ;;
-    3) say "$(line "$name" "FAILS, the device broke down: $(tail -n 1 "$out/log")")"; status=1 ;;
-    *) say "$(line "$name" "FAILS ($result), $((SECONDS - begin)) s: $(tail -n 1 "$out/log")")"; status=1 ;;
+    3) say "$(line "$name" "FAILS, the device broke down: $(said)")"; status=1 ;;
+    *) say "$(line "$name" "FAILS ($result), $((SECONDS - begin)) s: $(said)")"; status=1 ;;
   esac
   return $result
 }
@@ -57,7 +58,7 @@ if [ $? -eq 3 ]; then
   say "$(tail -n 1 "$out/log")"
   exit 3
 fi
-say "$("$halfulp" --version), $(date -u +%Y-%m-%dT%H:%M:%SZ), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
+say "$("$halfulp" --version | sed -n '1p; s/^CUDA: *//p' | paste -s -d ,), $(date -u +%Y-%m-%dT%H:%M:%SZ), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
 
 rehearsed() { [ "$backend" = rehearsal ]; }
 few=()
@@ -76,7 +77,21 @@ step 90 "which matrix units" "$halfulp" probe --backend "$backend" >"$out/probe.
 # 4. Experiments beside the device.
 step 150 "experiments" "$halfulp" run all --backend "emulated,$backend" --out "$out/reports/" --quiet >"$out/experiments.txt"
 
-# 5. Instruction beside halfulp's arithmetic: all pairs, all floats.
+# 5. Does any kernel touch what is not its own?
+if rehearsed || ! command -v compute-sanitizer >/dev/null; then
+  say "$(line compute-sanitizer "skipped: $(rehearsed && echo 'a rehearsal has no device memory' || echo 'not installed')")"
+else
+  step 90 "compute-sanitizer" compute-sanitizer --error-exitcode 9 "$halfulp" check --backend "$backend" --tiles 2 --floats 4096 --quiet >"$out/sanitizer.txt"
+fi
+
+# 6. How fast?
+if rehearsed; then
+  say "$(line benchmarks "skipped: a rehearsal has no speed")"
+else
+  step 120 "benchmarks" "$bin/gpu_bench" --benchmark_out="$out/bench.json" --benchmark_out_format=json >>"$out/log"
+fi
+
+# 7. Instruction beside halfulp's arithmetic: all pairs, all floats.
 mkdir "$out/ledger"
 inputs=(--exhaustive)
 rehearsed && inputs=(--sample 20000)
@@ -99,21 +114,10 @@ done
 verify convert_fp16_bf16 convert --format fp16 --to bf16 --round all
 verify convert_bf16_fp16 convert --format bf16 --to fp16 --round all
 
-# 6. Does any kernel touch what is not its own?
-if rehearsed || ! command -v compute-sanitizer >/dev/null; then
-  say "$(line compute-sanitizer "skipped: $(rehearsed && echo 'a rehearsal has no device memory' || echo 'not installed')")"
-else
-  step 90 "compute-sanitizer" compute-sanitizer --error-exitcode 9 "$halfulp" check --backend "$backend" --tiles 2 --floats 4096 --quiet >"$out/sanitizer.txt"
-fi
+# 8. The matrix instructions on a hundred times as many tiles.
+rehearsed || step 100 "matrix instructions, many tiles" "$halfulp" check --backend "$backend" --tiles 25600 --json --quiet >"$out/check_many.json"
 
-# 7. How fast?
-if rehearsed; then
-  say "$(line benchmarks "skipped: a rehearsal has no speed")"
-else
-  step 120 "benchmarks" "$bin/gpu_bench" --benchmark_out="$out/bench.json" --benchmark_out_format=json >>"$out/log"
-fi
-
-# 8. All 2^48 triples of fp16 fma, as far as the time goes.
+# 9. All 2^48 triples of fp16 fma, as far as the time goes.
 if rehearsed; then
   say "$(line "all triples of fp16 fma" "skipped: a rehearsal would take years")"
 else

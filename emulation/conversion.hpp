@@ -20,10 +20,11 @@ inline constexpr IntegerType u32{32, false};  ///< 0 to 2^32 - 1
 inline constexpr IntegerType u64{64, false};  ///< 0 to 2^64 - 1
 
 /// A NaN of `from` in `to`: payloads keep their leading bits where both formats have them and the rule asks for it.
+/// NanRule::keep: if these are all zero, an infinity.
 constexpr Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, const Rounding& rounding,
                               std::uint64_t code) {
   const Flags flags = from.is_signaling(code) || !to.has_nan() ? flag::invalid : Flags{0};
-  if (rounding.nan != NanRule::propagate || !to.has_nan()) return {fresh_nan(to, rounding), flags};
+  if (!keeps_payload(rounding.nan) || !to.has_nan()) return {fresh_nan(to, rounding), flags};
   if (to.nonfinite != NonFinite::ieee)
     return {to.nonfinite == NonFinite::nan_all_ones ? to.with_sign(to.canonical_nan(), from.sign(code))
                                                     : to.canonical_nan(),
@@ -31,7 +32,8 @@ constexpr Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, co
   std::uint64_t payload = from.nonfinite == NonFinite::ieee ? code & from.fraction_mask() : 0;
   const int narrowing = from.fraction_bits - to.fraction_bits;
   payload = narrowing >= 0 ? payload >> narrowing : payload << -narrowing;
-  return {to.with_sign(to.infinity() | to.quiet_bit() | payload, from.sign(code)), flags};
+  const std::uint64_t quiet = rounding.nan == NanRule::keep && from.nonfinite == NonFinite::ieee ? 0 : to.quiet_bit();
+  return {to.with_sign(to.infinity() | quiet | payload, from.sign(code)), flags};
 }
 
 /// IEEE 754 convertFormat between any two formats. An infinity that `to` cannot hold, or that saturates, becomes

@@ -42,8 +42,10 @@ constexpr std::uint64_t fresh_nan(const FloatFormat& f, const Rounding& rounding
   if (f.nonfinite != NonFinite::ieee) return f.canonical_nan();
   switch (rounding.nan) {
     case NanRule::canonical: break;
-    case NanRule::propagate: return f.with_sign(f.canonical_nan(), true);
     case NanRule::cuda: return f.magnitude_mask();
+    case NanRule::propagate:
+    case NanRule::cuda_fp64:
+    case NanRule::keep: return f.with_sign(f.canonical_nan(), true);
   }
   return f.canonical_nan();
 }
@@ -57,13 +59,17 @@ constexpr Rounded invalid(const FloatFormat& f, const Rounding& rounding) {
 constexpr Rounded nan_result(const FloatFormat& f, const Rounding& rounding,
                              std::initializer_list<std::uint64_t> codes) {
   Rounded result{0, 0};
-  bool found = false;
-  for (const std::uint64_t code : codes) {
-    if (!f.is_nan(code)) continue;
-    if (f.is_signaling(code)) result.flags |= flag::invalid;
-    if (!found) result.code = rounding.nan == NanRule::propagate ? code | f.quiet_bit() : fresh_nan(f, rounding);
-    found = true;
+  const std::uint64_t* from = nullptr;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const std::size_t turn = rounding.nan == NanRule::cuda_fp64 ? i + 1 : i;
+    const std::uint64_t* code = codes.begin() + turn % codes.size();
+    if (!f.is_nan(*code)) continue;
+    if (f.is_signaling(*code)) result.flags |= flag::invalid;
+    if (from == nullptr) from = code;
   }
+  if (from == nullptr) return result;
+  if (!keeps_payload(rounding.nan)) result.code = fresh_nan(f, rounding);
+  else result.code = *from | (rounding.nan == NanRule::keep ? 0 : f.quiet_bit());
   return result;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
+#include <halfulp/formats/bits.hpp>
 #include <halfulp/formats/format.hpp>
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -34,14 +34,9 @@ template <int precision>
 using Wide = std::conditional_t<(precision <= 24), std::uint64_t, uint128>;
 
 /// Bits needed to write x: 0 for 0.
-template <class U>
-constexpr int bit_length(U x) {
-  if constexpr (sizeof(U) == 16) {
-    const auto high = static_cast<std::uint64_t>(x >> 64);
-    return high ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(x));
-  } else {
-    return std::bit_width(x);
-  }
+constexpr int bit_length(uint128 x) {
+  const auto high = static_cast<std::uint64_t>(x >> 64);
+  return high ? 64 + bit_length(high) : bit_length(static_cast<std::uint64_t>(x));
 }
 
 /// x / 2^distance with every lost bit ORed into the last one ("sticky").

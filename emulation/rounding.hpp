@@ -66,7 +66,14 @@ enum class NanRule : std::uint8_t {
   canonical,  ///< the format's positive quiet NaN without payload
   propagate,  ///< x86: the first NaN operand, made quiet; an invalid operation gives the negative canonical NaN
   cuda,       ///< NVIDIA: all ones below a clear sign (7FFF in fp16)
+  cuda_fp64,  ///< NVIDIA's fp64 instructions: as propagate, but the second NaN operand comes before the third and first
+  keep,       ///< a copy of bits: as propagate, but a signalling NaN stays one
 };
+
+/// Whether a result has the payload of a NaN operand.
+constexpr bool keeps_payload(NanRule rule) {
+  return rule == NanRule::propagate || rule == NanRule::cuda_fp64 || rule == NanRule::keep;
+}
 
 /// What a NaN or an out-of-range value becomes in an integer.
 enum class IntOverflow : std::uint8_t {
@@ -125,8 +132,9 @@ inline constexpr std::array<Named<Overflow>, 2> overflow_rules{{{"ieee", Overflo
 /// Their names.
 inline constexpr std::array<Named<Tininess>, 2> tininess_rules{{{"after", Tininess::after}, {"before", Tininess::before}}};
 /// Their names.
-inline constexpr std::array<Named<NanRule>, 3> nan_rules{{
-  {"canonical", NanRule::canonical}, {"propagate", NanRule::propagate}, {"cuda", NanRule::cuda}}};
+inline constexpr std::array<Named<NanRule>, 5> nan_rules{{
+  {"canonical", NanRule::canonical}, {"propagate", NanRule::propagate}, {"cuda", NanRule::cuda},
+  {"cuda-fp64", NanRule::cuda_fp64}, {"keep", NanRule::keep}}};
 /// Their names.
 inline constexpr std::array<Named<IntOverflow>, 2> int_overflow_rules{{{"saturate", IntOverflow::saturate}, {"x86", IntOverflow::x86}}};
 // clang-format on

@@ -65,11 +65,11 @@ struct BlockElement {
   }
   /// Exponent of the largest value, "emax_elem": floor(log2). MXINT8: 0.
   constexpr int emax() const {
-    return is_integer() ? std::bit_width(static_cast<unsigned>(most())) - 1 - fraction_bits : format.emax();
+    return is_integer() ? bit_length(static_cast<unsigned>(most())) - 1 - fraction_bits : format.emax();
   }
   /// Fraction bits of the largest value: what the rule `even` rounds to.
   constexpr int top_fraction_bits() const {
-    return is_integer() ? std::bit_width(static_cast<unsigned>(most())) - 1 : format.fraction_bits;
+    return is_integer() ? bit_length(static_cast<unsigned>(most())) - 1 : format.fraction_bits;
   }
 };
 

@@ -1,6 +1,8 @@
 // What a floating-point format is: six stored fields; everything else is derived from them.
 #pragma once
 
+#include <halfulp/formats/bits.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -163,7 +165,7 @@ struct FloatFormat {
     if (is_infinite(code)) return std::bit_cast<double>(negative | 0x7ff0'0000'0000'0000);
     const std::uint64_t m = significand(code);
     if (m == 0) return std::bit_cast<double>(negative);
-    const int top = std::bit_width(m) - 1;
+    const int top = bit_length(m) - 1;
     const int e = exponent(code) + top;
     const std::uint64_t bits = e >= -1022 ? (static_cast<std::uint64_t>(e + 1022) << 52) + (m << (52 - top))
                                           : m << (exponent(code) + 1074);

@@ -26,6 +26,10 @@ PACKAGES = ["python/halfulp", "python/halfulp_page"]
 COMPILED = ["python/halfulp/_core"]  # modules without a Python file
 GENERATED = re.compile(r"halfulp_\w+\.hpp")  # headers that CMake writes
 
+# What GPU code is compiled from counts bits by this header alone, which says why.
+BITS = "formats/bits.hpp"
+HOST_BITS = re.compile(r"std::(bit_width|bit_ceil|bit_floor|count[lr]_(?:zero|one)|popcount)\b|__builtin_(?:clz|ctz|popcount)\w*")
+
 SOURCES = (".hpp", ".cpp", ".cu", ".cuh", ".def")
 LEFT_OUT = ["build", "reports", "__pycache__"]
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -128,11 +132,23 @@ def circles_of(graph):
     return found
 
 
+def device_files(graph):
+    """What GPU code is compiled from: kernels and all that they include."""
+    reached, waiting = set(), [file for file in graph if file.endswith(".cu")]
+    while waiting:
+        file = waiting.pop()
+        if file not in reached:
+            reached.add(file)
+            waiting += graph.get(file, ())
+    return reached
+
+
 def problems_of(root):
     """(problems, number of files, number of arrows) of a tree."""
-    files, graph, folders, problems = files_of(root), {}, {}, []
+    files, graph, folders, problems, counting = files_of(root), {}, {}, [], {}
     for file in sorted(files):
         text = (pathlib.Path(root) / file).read_text(encoding="utf-8", errors="replace")
+        counting[file] = HOST_BITS.search(text) if file != BITS else None
         graph[file], missing = (imports_of if file.endswith(".py") else includes_of)(file, text, files)
         problems += missing
         for target in sorted(graph[file]):
@@ -140,6 +156,8 @@ def problems_of(root):
             problems += [wrong] if wrong else []
             if not wrong and folder != other and file.split("/")[0] == target.split("/")[0] in ROOMS:
                 folders.setdefault(folder, set()).add(other)
+    problems += [f"{file} has {counting[file][0]}, which nvcc may turn into 0: {BITS} counts bits for a GPU too"
+                 for file in sorted(device_files(graph)) if counting.get(file)]
     problems += ["circle: " + " -> ".join(circle) for circle in circles_of(graph)]
     problems += ["circle of folders: " + " -> ".join(circle) for circle in circles_of(folders)]
     return problems, len(files), sum(map(len, graph.values()))
@@ -155,6 +173,7 @@ PLANTED = {
     "experiments/planted_a/a.cpp": "#include <halfulp/experiments/planted_b/b.hpp>\n", "experiments/planted_b/b.hpp": "",
     "report/planted_a/a.hpp": "#include <halfulp/report/planted_b/b.hpp>\n", "report/planted_b/b.hpp": "#include <halfulp/report/planted_a/a.hpp>\n",
     "report/planted.hpp": "#include <halfulp/report/nowhere.hpp>\n",
+    "cuda/planted.cu": "#include <halfulp/formats/planted_bits.hpp>\n", "formats/planted_bits.hpp": "int f() { return std::bit_width(1U); }\n",
     "planted/planted.def": "#include <halfulp/support/nothing.hpp>\n", "support/nothing.hpp": "",
     "benchmarks/planted.cpp": "#include <halfulp/tests/planted.hpp>\n",
     "python/halfulp_page/planted.py": "def f():\n    from halfulp.planted import g\n", "python/halfulp/planted.py": "",
@@ -170,6 +189,7 @@ EXPECTED = [
     "experiments/planted_a/a.cpp -> experiments/planted_b/b.hpp: the folders of experiments stay apart",
     "circle: report/planted_a/a.hpp -> report/planted_b/b.hpp -> report/planted_a/a.hpp",
     "circle of folders: report/planted_a -> report/planted_b -> report/planted_a",
+    "formats/planted_bits.hpp has std::bit_width, which nvcc may turn into 0: formats/bits.hpp counts bits for a GPU too",
     "report/planted.hpp includes halfulp/report/nowhere.hpp, which does not exist",
     "planted/planted.def -> support/nothing.hpp: planted has no place in the order",
     "benchmarks/planted.cpp -> tests/planted.hpp: benchmarks may not use tests",

@@ -328,7 +328,7 @@ struct Steps<Code>::Plans {
   Plans(const FloatFormat& format, const Rounding& r) : f(format), rounding(r) {
     for (std::size_t i = 0; i < std::size(operations); ++i) arithmetic[i] = arithmetic_plan(operations[i], f, r, false);
     // What is subnormal elsewhere need not be as a float, and floats made of NaNs have lost their payloads.
-    if (!r.flush_inputs && r.nan != NanRule::propagate) conversion = narrow_plan<float>(f, r, Source::conversion);
+    if (!r.flush_inputs && !keeps_payload(r.nan)) conversion = narrow_plan<float>(f, r, Source::conversion);
   }
 };
 

@@ -28,7 +28,7 @@ Way way_of(const Task& task) {
   if (*from == fp32) return Way::encode_floats;
   if (*from == fp64) return Way::encode_doubles;
   // What is subnormal in the format need not be as a float, and floats made of NaNs have lost their payloads.
-  const bool same_operands = !task.rounding.flush_inputs && task.rounding.nan != NanRule::propagate;
+  const bool same_operands = !task.rounding.flush_inputs && !keeps_payload(task.rounding.nan);
   return from->storage_bits() <= 32 && fits_float(*from) && same_operands ? Way::recode : Way::scalar;
 }
 

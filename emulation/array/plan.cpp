@@ -40,8 +40,8 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
   using Bits = typename Carrier<T>::Bits;
   constexpr FloatFormat carrier = Carrier<T>::format;
   if (!fits(f, carrier)) return std::nullopt;
-  if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::ieee) return std::nullopt;
-  if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::nan_all_ones) return std::nullopt;
+  if (keeps_payload(rounding.nan) && f.nonfinite == NonFinite::ieee) return std::nullopt;
+  if (keeps_payload(rounding.nan) && f.nonfinite == NonFinite::nan_all_ones) return std::nullopt;
   if (rounding.mode == RoundingMode::stochastic &&
       (rounding.flush_outputs || rounding.variant != StochasticVariant::truncate))
     return std::nullopt;

@@ -34,6 +34,12 @@ std::uint64_t fma_chain_step(const MatrixUnit& unit, const DotOperands& x, std::
   return with_nan(unit, Chain{unit, x, {}}.fma(0, c));
 }
 
+std::uint64_t fp64_chain_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
+  Rounding r;
+  r.nan = NanRule::cuda_fp64;
+  return Chain{unit, x, r}.fma(0, c);
+}
+
 std::uint64_t product_chain_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const Chain chain{unit, x, {}};
   std::uint64_t t = unit.accumulator.zero();
@@ -100,19 +106,23 @@ std::string whole_length(const MatrixUnit& unit) {
   return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction");
 }
 std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
-/// NaNs of operands keep their payload, as on x86: the unit has no NaN of its own.
-std::string x86_refusal(const MatrixUnit& unit) {
+/// NaNs of operands keep their payload: the unit has no NaN of its own.
+std::string payload_refusal(const MatrixUnit& unit) {
   if (unit.sum.nan == unit.accumulator.canonical_nan()) return {};
   return "nan: the rule " + std::string(unit.rule->name) +
-         " propagates NaNs as x86 does; accepted: the canonical NaN alone";
+         " passes on the NaNs of operands; accepted: the canonical NaN alone";
+}
+std::string length_one_of_payloads(const MatrixUnit& unit) {
+  if (std::string why = payload_refusal(unit); !why.empty()) return why;
+  return length_one(unit);
 }
 std::string x86_pair(const MatrixUnit& unit) {
-  if (std::string why = x86_refusal(unit); !why.empty()) return why;
+  if (std::string why = payload_refusal(unit); !why.empty()) return why;
   return chain_refusal(unit, unit.sum.length == 2, "2");
 }
 std::string length_two(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 2, "2"); }
 std::string even_length(const MatrixUnit& unit) {
-  if (std::string why = x86_refusal(unit); !why.empty()) return why;
+  if (std::string why = payload_refusal(unit); !why.empty()) return why;
   return chain_refusal(unit, unit.sum.length % 2 == 0, "an even number");
 }
 std::string tree_length(const MatrixUnit& unit) {
@@ -124,6 +134,9 @@ std::string tree_length(const MatrixUnit& unit) {
 
 namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
+const Rule fp64_chain{"fp64-chain",
+                      "d = fma(a, b, d) along k, to nearest; a NaN operand is passed on, b before d before a",
+                      units::fp64_chain_step, units::length_one_of_payloads};
 const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, fma(a0, b0, +0)))), to nearest",
                          units::product_chain_step, units::whole_length};
 const Rule even_odd_chains{"even-odd-chains",

@@ -11,7 +11,8 @@ namespace halfulp::rules {
 
 extern const Rule fused;                 ///< FusedSum. NVIDIA, except FP64
 extern const Rule scaled_groups;         ///< exact sums of 16 products, times scales, fused. NVIDIA MXFP4, NVFP4
-extern const Rule fma_chain;             ///< d = fma(a, b, d), to nearest. FP64 DMMA, AMD FP32 and FP64
+extern const Rule fma_chain;             ///< d = fma(a, b, d), to nearest. AMD FP32 and FP64
+extern const Rule fp64_chain;            ///< the same with NanRule::cuda_fp64. FP64 DMMA
 extern const Rule product_chain;         ///< c + fma(.. fma(a1, b1, fma(a0, b0, +0))), to nearest. Hopper m8n8k4
 extern const Rule halves_apart;          ///< two fused sums of f16 and an addition. Hopper mma.sync of FP8
 extern const Rule exact_sum;             ///< all products and c, rounded once to nearest. AMD CDNA1

@@ -103,7 +103,7 @@ void add_nvidia(Table& t) {
              mma_fp8 = "mma.sync.aligned.m16n8k32.row.col.{d}.{a}.{b}.{d}", mma_fp64 = "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}";
   const Input fp64_input{"fp64", "f64", fp64};
   const FusedSum dmma = nan_is(ieee_nan64);
-  const std::string_view unprobed_fp64 = "a chain of FMAs by the paper; the NaN code is assumed", one_source = "one source, no dump";
+  const std::string_view unprobed_fp64 = "a chain of FMAs by the paper; NaNs assumed to be as on an H100", one_source = "one source, no dump";
 
   const Family volta{"volta.mma", "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}", 8, 8, 4, &rules::fused, f32(4, 23, -131), "matches published V100 results (paper); e0 by one source", KM};
   t.add(volta, half_input, fp32);
@@ -113,53 +113,52 @@ void add_nvidia(Table& t) {
   t.add(turing, half_input, fp32);
   t.add({"turing.mma", turing.instruction, 16, 8, 8, &rules::fused, f16(8, 24, -21), one_source, MS}, half_input, fp16);
 
+  const std::string disputed = "e0 disputed: -20 (arXiv 2512.07004) or -21; on an H100 that paper is right";
   for (const std::string_view prefix : {"ampere.mma", "ada.mma"}) {
     const bool ampere = prefix == "ampere.mma";
     const std::string evidence = ampere ? std::string(published) + "e0 by two sources, untested" : "matches published L40S results (paper)";
     const std::string_view source = ampere ? dumps : both;
     t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, source}, half_input, fp32);
-    t.add({prefix, mma, 16, 8, 16, &rules::fused, f16(8, 24, -21), ampere ? std::string(published) + "e0 disputed: -20 or -21" : "e0 disputed: -20 or -21", source}, half_input, fp16);
+    t.add({prefix, mma, 16, 8, 16, &rules::fused, f16(8, 24, -20), (ampere ? std::string(published) : "") + disputed, source}, half_input, fp16);
     t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, source}, bfloat_input, fp32);
     t.add({prefix, mma_tf32, 16, 8, 8, &rules::fused, f32(4, 24, -132), evidence, source}, tf32_input, fp32);
-    t.add({prefix, mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
+    t.add({prefix, mma_fp64, 8, 8, 4, &rules::fp64_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   }
   t.add_pairs({"ada.mma", mma_fp8, 16, 8, 32, &rules::fused, e8m13_sum(16, -132), "matches published L40S results (paper)", both}, fp8_inputs, fp32);
   t.add_pairs({"ada.mma", mma_fp8, 16, 8, 32, &rules::fused, f16(16, 13, -21), "matches published L40S results (paper)", both}, fp8_inputs, fp16);
 
-  const std::string hopper_dumps = std::string(published) + "e0 by two sources, untested";
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, dumps}, half_input, fp32);
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f16(16, 25, -22), std::string(published) + "e0 disputed: -21 or -22", dumps}, half_input, fp16);
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, dumps}, bfloat_input, fp32);
-  t.add({"hopper.mma", mma_tf32, 16, 8, 8, &rules::fused, f32(8, 25, -133), std::string(published) + "of K = 4; L by one source", dumps}, tf32_input, fp32);
-  t.add({"hopper.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
-  t.add({"hopper.mma-m8n8k4", "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}", 8, 8, 4, &rules::product_chain, nan_is(nvidia_nan32, 4), "decoded from machine code", "ptxas 13.0"}, half_input, fp32);
-  const std::string_view halves = "decoded from machine code; f16 results match published dumps in every row",
-                         halves_in_doubt = "decoded from machine code; 4,786 of 10,000 rows of published dumps differ, see docs/explanation/evidence.md";
-  t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), halves_in_doubt, "ptxas 13.0"}, fp8_inputs, fp32);
-  t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -22), halves, "ptxas 13.0"}, fp8_inputs, fp16);
-  const std::string_view as_mma = "as mma.sync by two sources; the published dumps of these formats are of mma.sync";
+  const std::string_view h100 = "an H100 gives the same in every recorded case", h100_and_dumps = "an H100 gives the same in every recorded case, and published dumps in every row";
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), h100_and_dumps, dumps}, half_input, fp32);
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f16(16, 25, -21), h100_and_dumps, dumps}, half_input, fp16);
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), h100_and_dumps, dumps}, bfloat_input, fp32);
+  t.add({"hopper.mma", mma_tf32, 16, 8, 8, &rules::fused, f32(8, 25, -133), h100_and_dumps, dumps}, tf32_input, fp32);
+  t.add({"hopper.mma", mma_fp64, 8, 8, 4, &rules::fp64_chain, dmma, h100, MS}, fp64_input, fp64);
+  t.add({"hopper.mma-m8n8k4", "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}", 8, 8, 4, &rules::product_chain, nan_is(nvidia_nan32, 4), h100, "machine code of ptxas 13.0"}, half_input, fp32);
+  const std::string_view halves = "machine code of ptxas 13.0";
+  t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), "an H100 gives the same in every recorded case; 4,786 of 10,000 rows of published dumps differ, see docs/explanation/evidence.md", halves}, fp8_inputs, fp32);
+  t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -21), h100_and_dumps, halves}, fp8_inputs, fp16);
   const auto wgmma = "wgmma.mma_async.sync.aligned.m64n256k16.{d}.{a}.{b}", wgmma_tf32 = "wgmma.mma_async.sync.aligned.m64n256k8.{d}.{a}.{b}",
              wgmma_fp8 = "wgmma.mma_async.sync.aligned.m64n256k32.{d}.{a}.{b}";
-  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), as_mma, both}, half_input, fp32);
-  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f16(16, 25, -133), "uncertain: e0 assumed", MS}, half_input, fp16);
-  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), as_mma, both}, bfloat_input, fp32);
-  t.add({"hopper.wgmma", wgmma_tf32, 64, 256, 8, &rules::fused, f32(8, 25, -133), as_mma, both}, tf32_input, fp32);
-  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, e8m13_sum(32, FusedSum::no_least_exponent), "matches 10,000 rows of published dumps with C = 0, whose program issues mma.sync; C inside the sum by one source", dumps}, fp8_inputs, fp32);
-  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, f16(32, 13, FusedSum::no_least_exponent), one_source, MS}, fp8_inputs, fp16);
+  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), h100, both}, half_input, fp32);
+  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f16(16, 25, -21), h100, MS}, half_input, fp16);
+  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), h100, both}, bfloat_input, fp32);
+  t.add({"hopper.wgmma", wgmma_tf32, 64, 256, 8, &rules::fused, f32(8, 25, -133), h100, both}, tf32_input, fp32);
+  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, e8m13_sum(32, FusedSum::no_least_exponent), h100_and_dumps, dumps}, fp8_inputs, fp32);
+  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, f16(32, 13, FusedSum::no_least_exponent), h100, MS}, fp8_inputs, fp16);
 
   for (const std::string_view prefix : {"blackwell.mma", "blackwell.tcgen05"}) {
     const bool mma_sync = prefix == "blackwell.mma";
     const std::string_view evidence = "matches published B200 results (paper)";
     const std::string_view tcgen05 = "tcgen05.mma.cta_group::1.kind::f16 {a} {b} -> {d}";
     t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f32(16, 25, -133), evidence, both}, half_input, fp32);
-    t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f16(16, 25, -133), "e0 assumed", both}, half_input, fp16);
+    t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f16(16, 25, -21), "e0 assumed to be as on an H100", both}, half_input, fp16);
     t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f32(16, 25, -133), evidence, both}, bfloat_input, fp32);
     t.add({prefix, mma_sync ? std::string_view(mma_tf32) : "tcgen05.mma.cta_group::1.kind::tf32 {a} {b} -> {d}", mma_sync ? 16 : 128, 8, 8, &rules::fused, f32(8, 25, -133), evidence, both}, tf32_input, fp32);
   }
   const std::string_view assumed_halves = "two f16 instructions and an addition, decoded from machine code; their sums assumed to be as on Hopper";
   t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp32);
-  t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp16);
-  t.add({"blackwell.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
+  t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -21), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp16);
+  t.add({"blackwell.mma", mma_fp64, 8, 8, 4, &rules::fp64_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   for (const auto& [prefix, plain, scaled, fp4] : {std::array<std::string_view, 4>{"blackwell.tcgen05", "tcgen05.mma.cta_group::1.kind::f8f6f4 {a} {b} -> {d}", "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale {a} {b} -> {d}", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale {a} {b} -> {d}"},
                                            std::array<std::string_view, 4>{"rtx-blackwell.mma", "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.{d}.{a}.{b}.{d}", "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.{d}.{a}.{b}.{d}.ue8m0", "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.{d}.{a}.{b}.{d}"}}) {
     const int m = prefix == "rtx-blackwell.mma" ? 16 : 128;

@@ -10,9 +10,10 @@ namespace halfulp {
 namespace rules {
 
 std::span<const Rule* const> all() {
-  static constexpr std::array<const Rule*, 12> rows{
-      &fused,        &scaled_groups,   &halves_apart,         &fma_chain,       &product_chain, &exact_sum,
-      &flushed_tree, &sum_then_addend, &even_odd_then_addend, &even_odd_chains, &odd_even_pair, &to_odd_pair};
+  static constexpr std::array<const Rule*, 13> rows{
+      &fused,           &scaled_groups, &halves_apart, &fma_chain,       &fp64_chain,
+      &product_chain,   &exact_sum,     &flushed_tree, &sum_then_addend, &even_odd_then_addend,
+      &even_odd_chains, &odd_even_pair, &to_odd_pair};
   return rows;
 }
 

@@ -219,6 +219,11 @@ struct Ieee {
   /// A NaN as the unit's.
   std::uint64_t own(std::uint64_t d) const { return is_nan(f, d) ? x.u.sum.nan : d; }
 };
+inline Rounding by_fp64_nans() {
+  Rounding r;
+  r.nan = halfulp::NanRule::cuda_fp64;
+  return r;
+}
 inline Rounding flushing(RoundingMode mode, halfulp::NanRule nan) {
   Rounding r;
   r.mode = mode;
@@ -344,6 +349,7 @@ inline std::uint64_t chunk_result(const OperandChunk& x, std::uint64_t c) {
   if (name == "scaled-groups") return scaled_groups_rule(x, c);
   if (name == "halves-apart") return halves_apart_rule(x, c);
   if (name == "fma-chain") return Ieee{x}.own(Ieee{x}.fma(0, c));
+  if (name == "fp64-chain") return Ieee{x, by_fp64_nans()}.fma(0, c);
   if (name == "product-chain") return product_chain_rule(x, c);
   if (name == "exact-sum") return exact_sum_rule(x, c);
   if (name == "flushed-tree") return flushed_tree_rule(x, c);

@@ -16,6 +16,7 @@ struct Outcome {
   BracketedNumber place{};  ///< of a number
   std::uint64_t word = 0;   ///< of code; of nan: the first NaN operand
   bool fresh = false;       ///< nan: no operand was one
+  std::uint64_t last = 0;   ///< of nan: the NaN operand that comes first in b, c, a (b, a)
 };
 
 inline Outcome invalid() { return {Outcome::nan, false, flag::invalid, {}, 0, true}; }
@@ -27,6 +28,9 @@ inline Outcome any_nan(const FloatFormat& f, std::initializer_list<std::uint64_t
     if (is_signaling(f, c)) o.flags = flag::invalid;
     if (is_nan(f, c) && std::exchange(o.fresh, false)) o.word = c;
   }
+  o.last = o.word;
+  for (const std::uint64_t* c = codes.end() - 1; c > codes.begin(); --c)
+    if (is_nan(f, *c)) o.last = *c;
   return o;
 }
 template <class Int>
@@ -49,6 +53,8 @@ inline Rounded finish(const FloatFormat& f, const Rounding& r, const Outcome& o,
     case Outcome::code: return {o.word, o.flags};
     case Outcome::nan:
       if (!o.fresh && r.nan == halfulp::NanRule::propagate) return {o.word | quiet(f), o.flags};
+      if (!o.fresh && r.nan == halfulp::NanRule::cuda_fp64) return {o.last | quiet(f), o.flags};
+      if (!o.fresh && r.nan == halfulp::NanRule::keep) return {o.word, o.flags};
       return {nan_code(f, r.nan), o.flags};
     case Outcome::infinite: break;
   }
@@ -225,14 +231,15 @@ Outcome relation(const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_
 inline Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, const Rounding& r, std::uint64_t code) {
   if (!has_nan(to)) return {max_code(to), flag::invalid};
   const Flags flags = is_signaling(from, code) ? flag::invalid : 0;
-  if (r.nan != halfulp::NanRule::propagate) return {nan_code(to, r.nan), flags};
+  if (r.nan == halfulp::NanRule::canonical || r.nan == halfulp::NanRule::cuda) return {nan_code(to, r.nan), flags};
   const bool sign = (code & sign_bit(from)) != 0;
   if (to.nonfinite == NonFinite::nan_all_ones) return {signed_code(to, bits(magnitude_bits(to)), sign), flags};
   if (to.nonfinite != NonFinite::ieee) return {nan_code(to, r.nan), flags};
   // The payload as a fraction of one: leading bits stay leading bits.
   cpp_int fraction = from.nonfinite == NonFinite::ieee ? code & bits(from.fraction_bits) : 0;
   fraction = (fraction << to.fraction_bits) >> from.fraction_bits;
-  const auto payload = static_cast<std::uint64_t>(fraction) | quiet(to);
+  const bool stays_signaling = r.nan == halfulp::NanRule::keep && from.nonfinite == NonFinite::ieee;
+  const auto payload = static_cast<std::uint64_t>(fraction) | (stays_signaling ? 0 : quiet(to));
   return {signed_code(to, (bits(to.exponent_bits) << to.fraction_bits) + payload, sign), flags};
 }
 

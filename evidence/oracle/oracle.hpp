@@ -95,7 +95,7 @@ inline std::uint64_t nan_code(const FloatFormat& f, halfulp::NanRule rule) {
   }
   if (rule == halfulp::NanRule::cuda) return ones;
   const std::uint64_t positive = (bits(f.exponent_bits) << f.fraction_bits) + quiet(f);
-  return rule == halfulp::NanRule::propagate ? positive + sign_bit(f) : positive;
+  return rule == halfulp::NanRule::canonical ? positive : positive + sign_bit(f);
 }
 
 /// A decoded operand: (-1)^sign * significand * 2^exponent where finite.

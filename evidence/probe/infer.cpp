@@ -18,8 +18,9 @@ std::vector<SumParameter> parameters_of(const Rule& rule) {
   for (const ParameterInfo& row : parameters) {
     const SumParameter p = row.parameter;
     const bool of_all = p == SumParameter::grouping || p == SumParameter::direction || p == SumParameter::normalized;
-    // Two rules of x86 pass on the NaN that they are given.
-    const bool own_nan = &rule != &rules::even_odd_chains && &rule != &rules::odd_even_pair;
+    // These pass on the NaN that they are given.
+    const bool own_nan = &rule != &rules::even_odd_chains && &rule != &rules::odd_even_pair &&
+                         &rule != &rules::fp64_chain;
     const bool always = p == SumParameter::length || (p == SumParameter::nan && own_nan);
     if (rule.takes == RuleTakes::all || (rule.takes == RuleTakes::sum && !of_all) || always) used.push_back(p);
   }

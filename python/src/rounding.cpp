@@ -64,9 +64,10 @@ void add_rounding(nb::module_& m) {
 
 mode: nearest-even, nearest-away, nearest-to-zero, toward-zero, toward-positive, toward-negative, to-odd, stochastic.
 overflow: ieee (Inf by mode, NaN in formats without Inf) or saturate (the largest value). flush_inputs, flush_outputs: subnormal
-operands (DAZ), tiny results (FTZ) are zero. tininess: after or before rounding. nan: canonical, propagate (x86), cuda. int_overflow:
-saturate or x86. exact: rounding to integers signals inexact. stochastic_variant: truncate, nearest-even, nearest-odd, nearest-up;
-random_bits: 1 to 32. Raises ValueError naming the nearest words. Source: IEEE 754-2019, clauses 4 and 7.)")
+operands (DAZ), tiny results (FTZ) are zero. tininess: after or before rounding. nan: canonical, propagate (x86), cuda, cuda-fp64,
+keep. int_overflow: saturate or x86. exact: rounding to integers signals inexact. stochastic_variant: truncate, nearest-even,
+nearest-odd, nearest-up; random_bits: 1 to 32. Raises ValueError naming the nearest words.
+Source: IEEE 754-2019, clauses 4 and 7.)")
       .def("__init__", &make, nb::arg("mode") = "nearest-even", nb::kw_only(), nb::arg("overflow") = "ieee",
            nb::arg("flush_inputs") = false, nb::arg("flush_outputs") = false, nb::arg("tininess") = "after",
            nb::arg("nan") = "canonical", nb::arg("int_overflow") = "saturate", nb::arg("exact") = false,

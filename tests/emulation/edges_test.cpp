@@ -202,6 +202,33 @@ TEST(Edges, nan_rules) {
   EXPECT_EQ(convert(fp32, fp16, with(NanRule::cuda), 0xffc00000), (Rounded{0x7fff, 0}));
 }
 
+TEST(Edges, nan_rules_of_nvidias_fp64_instructions) {
+  // As an H100 answered (evidence/recordings/nvidia-h100): b before c before a, made quiet.
+  const Rounding r = with(NanRule::cuda_fp64);
+  constexpr std::uint64_t one = 0x3ff0'0000'0000'0000, inf = 0x7ff0'0000'0000'0000;
+  EXPECT_EQ(evaluate(Operation::add, fp64, r, 0xfff3'3333'3333'3333, 0xfff5'5555'5555'5555).code,
+            0xfffd'5555'5555'5555);
+  EXPECT_EQ(evaluate(Operation::add, fp64, r, 0xfff3'3333'3333'3333, one).code, 0xfffb'3333'3333'3333);
+  EXPECT_EQ(evaluate(Operation::max, fp64, r, 0xfff3'3333'3333'3333, 0xfff5'5555'5555'5555).code,
+            0xfffd'5555'5555'5555);
+  EXPECT_EQ(evaluate(Operation::fma, fp64, r, 0x7ff8'0000'0000'0001, 0x7ff8'0000'0000'0002, 0x7ff8'0000'0000'0003).code,
+            0x7ff8'0000'0000'0002);
+  EXPECT_EQ(evaluate(Operation::fma, fp64, r, 0xffff'ffff'ffff'ffff, inf, 0x7ff0'0000'0000'0001).code,
+            0x7ff8'0000'0000'0001);
+  EXPECT_EQ(evaluate(Operation::fma, fp64, r, 0x7ff8'0000'0000'0001, one, one).code, 0x7ff8'0000'0000'0001);
+  EXPECT_EQ(evaluate(Operation::mul, fp64, r, inf, 0).code, 0xfff8'0000'0000'0000);
+}
+
+TEST(Edges, a_nan_that_is_kept_stays_signalling) {
+  const Rounding r = with(NanRule::keep);
+  EXPECT_EQ(convert(bf16, fp32, r, 0xffbe).code, 0xffbe0000);  // cvt.f32.bf16 of an H100
+  EXPECT_EQ(convert(bf16, fp32, r, 0x7fc1).code, 0x7fc10000);
+  EXPECT_EQ(convert(fp32, fp16, r, 0x7f80'2000).code, 0x7c01);
+  EXPECT_EQ(convert(fp32, fp16, r, 0x7f80'0001).code, 0x7c00);  // none of its bits is left: an infinity
+  EXPECT_EQ(convert(e4m3, fp16, r, 0xff).code, 0xfe00);         // E4M3 has no signalling NaN
+  EXPECT_EQ(evaluate(Operation::add, fp16, r, 0xfd01, 0x7e02), (Rounded{0xfd01, invalid_flag}));
+}
+
 TEST(Edges, infinity_for_a_format_without_one) {
   EXPECT_EQ(convert(fp16, e4m3, nearest, 0x7c00), (Rounded{0x7f, overflow}));
   EXPECT_EQ(convert(fp16, e2m1, nearest, 0xfc00), (Rounded{0xf, overflow}));

@@ -230,7 +230,7 @@ TEST_P(HalfFormats, round_to_integral_and_to_integers) {
       r.int_overflow = int_overflow_rules[variant & 1].value;
       r.flush_inputs = variant == 2;
       r.flush_outputs = variant == 3;
-      r.nan = nan_rules[variant % 3].value;
+      r.nan = nan_rules[all.size() % nan_rules.size()].value;
       all.push_back(r);
     }
   std::size_t count = 0;

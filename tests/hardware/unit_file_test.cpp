@@ -143,7 +143,7 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "nan", "NaN"), "a code word in quotes");
   expect_in(refused(own, "nan", "0x"), "a code word in quotes");
   expect_in(refused(own, "nan", 5), "a code word in quotes");
-  expect_in(refused(own, "rule", "fma"), "unknown rule 'fma'; did you mean fma-chain?");
+  expect_in(refused(own, "rule", "fma"), "unknown rule 'fma'; did you mean fma-chain");
   expect_in(refused(own, "rule", "fma-chain"),
             "alignment_bits: the rule fma-chain does not look at it; accepted: name, ");
   expect_in(refused(own, "scale", "e8m0"), "without scale_block");
@@ -165,7 +165,7 @@ TEST(UnitFile, RulesRefuseWhatTheyCannotCompute) {
   const auto with = [](const char* base, const char* member, Json value) {
     return refused(Json{{"based_on", base}, {member, std::move(value)}});
   };
-  expect_in(with("hopper.mma.fp64.fp64", "length", 2), "the rule fma-chain takes 1, not 2");
+  expect_in(with("hopper.mma.fp64.fp64", "length", 2), "the rule fp64-chain takes 1, not 2");
   expect_in(with("hopper.mma-m8n8k4.fp16.fp32", "length", 1), "all products of an instruction");
   expect_in(with("hopper.mma.fp64.fp64", "accumulator", "fp32"), "does not hold every value of fp64");
   expect_in(with("hopper.mma.e4m3.fp32", "length", 15), "length is even");
