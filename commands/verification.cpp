@@ -1,5 +1,6 @@
 #include <halfulp/commands/verification.hpp>
 
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/environment.hpp>
@@ -58,7 +59,9 @@ std::vector<std::string> enter(const std::string& path, const Json& entry) {
   Json* place = nullptr;
   for (Json& other : entries) {
     if (!same(other, entry, {"task", "inputs"})) continue;
-    if (same(other, entry, {"machine"}) && other.at("against").at("reference") == entry.at("against").at("reference")) {
+    const Json &theirs = other.at("against"), &mine = entry.at("against");
+    const bool one_device = theirs.value("device", Json()) == mine.value("device", Json());
+    if (same(other, entry, {"machine"}) && theirs.at("reference") == mine.at("reference") && one_device) {
       place = &other;
     } else if (!same(other, entry, {"digest"})) {
       contradictions.push_back(fmt::format("the digest differs from that of {} on {}: {}",
@@ -277,6 +280,7 @@ Json entry_of(const Verification& v) {
   json["against"] = {{"reference", v.reference->name()},
                      {"independence", v.reference->independence()},
                      {"route", v.reference->supports(v.task).route}};
+  if (cuda::gpu_of(*v.reference)) json["against"]["device"] = v.reference->description();  // the machine is its host
   if (!v.skipped.empty()) {
     json["skipped"] = v.skipped;
     return json;

@@ -60,8 +60,11 @@ Json cpu_features() {
   return list;
 }
 
+/// With family and model: a virtual machine's "AMD EPYC" can be any of them.
 std::string cpu_name() {
   std::string name = field("/proc/cpuinfo", "model name", ':');
+  const std::string family = field("/proc/cpuinfo", "cpu family", ':'), model = field("/proc/cpuinfo", "model", ':');
+  if (!name.empty() && !family.empty() && !model.empty()) name += ", family " + family + " model " + model;
   utsname system{};
   if (name.empty() && ::uname(&system) == 0) name = system.machine;
   return or_unknown(name);

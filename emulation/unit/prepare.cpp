@@ -276,7 +276,7 @@ std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
   const auto depth = static_cast<std::size_t>(unit.depth()), length = static_cast<std::size_t>(unit.sum.length),
              sums = depth / length;
   std::vector<std::size_t> order;
-  for (std::size_t begin = 0; begin < k; begin += depth)
+  for (std::size_t begin = 0; begin < unit.padded(k); begin += depth)
     for (std::size_t s = 0; s < sums; ++s)
       for (std::size_t i = 0; i < length; ++i) {
         // The even products of a sum come first where they are added apart.

@@ -111,7 +111,7 @@ std::uint64_t mma(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c)
     std::copy(words.begin() + static_cast<std::ptrdiff_t>(std::min(begin, words.size())), words.end(), room.begin());
     return std::span<const std::uint64_t>(room);
   };
-  for (std::size_t k = 0; k < length; k += depth) {
+  for (std::size_t k = 0; k < unit.padded(length); k += depth) {
     DotOperands step{part(0, x.a, k, depth), part(1, x.b, k, depth), {}, {}};
     if (unit.scaled()) {
       const std::size_t here = std::max<std::size_t>(1, depth / per_scale);  // a block may be longer than a step

@@ -100,8 +100,12 @@ struct MatrixUnit {
   std::string source;          ///< who found it
 
   bool scaled() const { return scale_block != 0; }  ///< Whether it takes scales.
-  /// The products that one step of the rule takes: K is padded with zeros to a multiple of it.
-  int depth() const;
+  int depth() const;  ///< The products that one step of the rule takes.
+  /// K padded with zeros to whole instructions. It shows in a sum of -0, to which a product of zeros is added.
+  std::size_t padded(std::size_t length) const {
+    const auto whole = static_cast<std::size_t>(k);
+    return (length + whole - 1) / whole * whole;
+  }
   bool operator==(const MatrixUnit&) const = default;
 };
 

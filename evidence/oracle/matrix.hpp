@@ -364,7 +364,8 @@ inline std::uint64_t chunk_result(const OperandChunk& x, std::uint64_t c) {
 /// One output. Operands as halfulp::mma takes them.
 inline std::uint64_t mma(const MatrixUnit& u, const DotOperands& x, std::uint64_t c) {
   const auto depth = static_cast<std::size_t>(chunk_length(u)), per_scale = static_cast<std::size_t>(u.scale_block);
-  for (std::size_t first = 0; first < x.a.size(); first += depth) {
+  const auto k_of_one = static_cast<std::size_t>(u.k), whole = (x.a.size() + k_of_one - 1) / k_of_one * k_of_one;
+  for (std::size_t first = 0; first < whole; first += depth) {
     OperandChunk chunk{u, {}, {}, {}, {}};
     for (std::size_t k = first; k < first + depth; ++k) {
       chunk.a.push_back(k < x.a.size() ? x.a[k] : 0);

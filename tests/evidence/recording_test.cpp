@@ -86,6 +86,11 @@ TEST(Recordings, AgreeWithTheEmulation) {
       const TaskComparison c = compare(find_device("recorded:" + name), task, section.operands.view());
       ASSERT_EQ(c.skipped, "") << task.description();
       ASSERT_EQ(c.unanswered, 0u) << task.description();
+      if (section.approximate) {  // it need not be correctly rounded
+        EXPECT_FALSE(c.fails()) << name << ' ' << task.description() << ", farthest " << c.farthest;
+        compared += c.compared;
+        continue;
+      }
       EXPECT_EQ(c.differing, 0u) << name << ' ' << section.source << ' ' << task.description() << std::hex << ": "
                                  << c.witnesses.at(0).operands[0] << ' ' << c.witnesses.at(0).operands[1] << ' '
                                  << c.witnesses.at(0).operands[2] << ": emulated " << c.witnesses.at(0).emulated

@@ -2,6 +2,7 @@
 #include "check.hpp"
 
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/unit/gemm.hpp>
 #include <halfulp/emulation/unit/rules.hpp>
 
 #include <cmath>
@@ -74,6 +75,27 @@ TEST(Units, HoppersFp8MmaIsNotItsFp8Unit) {
   EXPECT_EQ(result("hopper.mma.e4m3.fp32", {1}, {1}, std::ldexp(1, -14)), 1 + std::ldexp(1, -14));
   EXPECT_EQ(result("hopper.wgmma.e4m3.fp32", ones, ones, std::ldexp(1, -9)), 32);
   EXPECT_EQ(result("hopper.mma.e4m3.fp32", ones, ones, std::ldexp(1, -9)), 32.001953125);
+}
+
+TEST(Units, PaddingAnInstructionWithZerosHidesTheSignOfZero) {
+  // 2^-1074 - 2^-1000 * 2^-1000 is -0 in a chain; an H100 gives +0, because the fourth product, of zeros, is added too.
+  const MatrixUnit& u = find_unit("hopper.mma.fp64.fp64");
+  const double tiny = std::ldexp(1, -1000);
+  const auto a = words(fp64, {0, 0, -tiny}), b = words(fp64, {0, 0, tiny});
+  const std::uint64_t negative_zero = std::uint64_t{1} << 63;
+  EXPECT_EQ(mma(u, {a, b, {}, {}}, negative_zero), 0u);
+  const auto whole_a = words(fp64, {-tiny, -tiny, -tiny, -tiny}), whole_b = words(fp64, {tiny, tiny, tiny, tiny});
+  EXPECT_EQ(mma(u, {whole_a, whole_b, {}, {}}, negative_zero), negative_zero);
+  const MatrixUnit& chain = find_unit("cdna1.mfma.fp32.fp32");  // of four products too, on vectors
+  for (const std::size_t k : {std::size_t{3}, std::size_t{4}}) {
+    const std::vector<std::uint32_t> x(k, 0x8000'0000), y(k, 0x3f80'0000), c{0x8000'0000};
+    std::vector<std::uint32_t> d(1);
+    GemmOperands operands;
+    operands.a = std::span(x), operands.b = std::span(y), operands.c = std::span(c);
+    operands.m = operands.n = 1, operands.k = k;
+    mma_gemm(chain, operands, std::span(d));
+    EXPECT_EQ(d[0], k == 4 ? 0x8000'0000u : 0u) << k;
+  }
 }
 
 TEST(Units, TheLeastExponentHidesSmallProducts) {
