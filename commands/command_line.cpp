@@ -60,6 +60,7 @@ int run_command_line(int argc, char** argv) {
                         add_trials_command(app, status);
                         add_trial_command(app, status);
                         add_store_command(app, status);
+                        add_campaign_command(app, status, command_text(argc, argv));
                         add_policies_command(app, status);
                         add_recommend_command(app, status, command_text(argc, argv));
                         group(app, "Experiments", grouped);

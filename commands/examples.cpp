@@ -53,6 +53,11 @@ constexpr auto of_commands = std::to_array<Example>({
      "trials --part 1/2"},
     {"store", "halfulp store trials"},
     {"store", "halfulp store trials --check"},
+    {"campaign",
+     "echo '{\"experiment\": \"training\", \"settings\": {\"networks\": \"mlp\", \"steps\": 20, \"seeds\": 2}, "
+     "\"grid\": {\"policies\": [\"amp-bf16\", \"bf16-sr\"]}}' > sweep.json"},
+    {"campaign", "halfulp campaign sweep.json --store trials --list"},
+    {"campaign", "halfulp campaign sweep.json --store trials --out reports/campaign.json"},
     {"validate", "halfulp validate reports/underflow.json"},
     {"diff", "halfulp diff reports/underflow.json reports/underflow.json"},
     {"diff", "halfulp diff reports/underflow.json reports/second.json", 1},

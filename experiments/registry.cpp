@@ -1,5 +1,5 @@
 // The experiments by name.
-#include <halfulp/report/experiment.hpp>
+#include <halfulp/report/campaign.hpp>
 
 #include <halfulp/support/spelling.hpp>
 #include <halfulp/training/runs/model_report.hpp>
@@ -34,6 +34,7 @@ std::span<const Experiment> kinds_of_report() {
     kinds.push_back(checkpoint_choice_experiment());
     kinds.push_back(checkpoint_quantized_experiment());
     kinds.push_back(checkpoint_difference_experiment());
+    kinds.push_back(campaign_experiment());
     return kinds;
   }();
   return all;

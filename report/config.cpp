@@ -134,8 +134,6 @@ Type element_type(Type type) {
   }
 }
 
-bool is_list(Type type) { return element_type(type) != type || type == Type::formats || type == Type::roundings; }
-
 [[noreturn]] void refuse(const Parameter& parameter, std::string_view what) {
   throw std::invalid_argument(
       fmt::format("parameter '{}': {}; accepted: {}", parameter.name, what, accepted_values(parameter)));
@@ -301,6 +299,8 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
 }
+
+bool is_list(Type type) { return element_type(type) != type || type == Type::formats || type == Type::roundings; }
 
 Json value_from_text(Type type, std::string_view text) {
   if (!is_list(type)) return scalar_from_text(type, type == Type::text || type == Type::path ? text : trimmed(text));

@@ -124,6 +124,9 @@ class Config {
   std::map<std::string, Json, std::less<>> values_;
 };
 
+/// Whether a parameter's value is an array.
+bool is_list(ParameterType type);
+
 // Values of parameters: read from text of the command line, checked against their declaration.
 
 /// Text of the command line as the JSON that a configuration file would have. Text that does not parse stays a string,

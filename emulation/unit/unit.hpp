@@ -100,7 +100,7 @@ struct MatrixUnit {
   std::string source;          ///< who found it
 
   bool scaled() const { return scale_block != 0; }  ///< Whether it takes scales.
-  int depth() const;  ///< The products that one step of the rule takes.
+  int depth() const;                                ///< The products that one step of the rule takes.
   /// K padded with zeros to whole instructions. It shows in a sum of -0, to which a product of zeros is added.
   std::size_t padded(std::size_t length) const {
     const auto whole = static_cast<std::size_t>(k);

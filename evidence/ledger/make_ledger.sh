@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes every entry of the ledger, in place: make_ledger.sh [HALFULP] (default: build/release/bin/halfulp). Half
+# Makes every entry of the ledger but those of GPUs (cuda/on_device.sh), in place: make_ledger.sh [HALFULP] (default: build/release/bin/halfulp). Half
 # an hour on two cores; each verification may be run again by itself. Ends with exit status 1 if anything differs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -2,10 +2,12 @@
 import signal
 import sys
 
-from . import _core
+from . import _core, campaigns
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["campaign"] and campaigns.wanted(sys.argv[2:]):
+        return campaigns.main(sys.argv[2:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait until the command ends
     return _core.program(sys.argv[1:])
 

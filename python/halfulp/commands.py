@@ -179,6 +179,43 @@ def store(folder: str | os.PathLike[str], *, check: bool = False, prune: bool = 
     return answer(["store", *options(check=check, prune=prune, remove=remove), "--", path(folder, "folder")], as_text)
 
 
+def campaign(specification: str | os.PathLike[str] | Mapping[str, Any], *, store: str | os.PathLike[str], out: str | os.PathLike[str] | None = None,
+             list: bool = False, dry_run: bool = False, backend: str | Sequence[str] | None = None, threads: int | None = None,  # noqa: A002
+             max_points: int | None = None, as_text: bool = False, progress: bool = False, scheduler: str | None = None, workers: int | None = None,
+             slurm: Mapping[str, Any] | None = None, shared: bool = True) -> Any:
+    """Runs an experiment under every combination of some parameters and returns the Report of the whole sweep.
+
+    specification: a file or a dict with "experiment", "settings", "grid" (lists of values by parameter, or a list of such
+    grids) and "exclude". The trials are kept in `store`: what is there is read, the rest computed. list=True: what is
+    missing; dry_run=True: how long it would take, by a few trials that are computed. Both return a dict, or as_text=True
+    the program's words. backend: as for run(), but "emulated" by default. max_points: a larger grid is refused.
+
+    On a cluster, by Dask: scheduler="tcp://host:8786", the address of one that runs; workers=4, processes of this
+    machine; slurm={"queue": "short", ...}, options of dask_jobqueue.SLURMCluster, with so many workers as jobs.
+    shared=False: workers do not see the folder, and records come back by the engine. A worker that dies or hangs loses
+    nothing but what it was at; workers of another revision are refused. A trial that fails three times raises
+    campaigns.CampaignFailed with its message.
+
+    >>> import tempfile
+    >>> sweep = {"experiment": "training", "settings": {"steps": 20, "seeds": 2}, "grid": {"policies": ["amp-bf16", "bf16-sr"]}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = campaign(sweep, store=folder)
+    >>> [row["policies"] for row in report.rows("points")]
+    ['amp-bf16', 'bf16-sr']
+    """
+    from . import campaigns
+    with contextlib.ExitStack() as stack:
+        file, folder = stack.enter_context(file_of(specification, "specification")), path(store, "store")
+        own = options(backend=backend, max_points=max_points)
+        if list or dry_run:
+            return answer(["campaign", *own, *options(store=folder, list=list, dry_run=dry_run, threads=threads, quiet=not progress), "--", file], as_text)
+        target = None if out is None else writable(out, "out", False)
+        if scheduler is not None or workers is not None or slurm is not None:
+            campaigns.run_on_cluster(file, folder, own, backend=word(backend if backend is not None else "emulated", "backend"), scheduler=scheduler, workers=workers,
+                                     slurm=slurm, shared=shared, note=campaigns.say if progress else lambda line: None)
+        return _reported(["campaign", *own, *options(store=folder, threads=threads, quiet=not progress), "--out=-", "--", file], target)
+
+
 def _configuration(config: Any) -> Any:
     """What --config reads: a file, a dict, or that of a report."""
     plain = config.get("config") if isinstance(config, Report) else config

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "temporary_folder.hpp"
 
+#include <halfulp/formats/catalogue.hpp>
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/npy.hpp>
 

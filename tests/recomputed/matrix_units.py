@@ -17,7 +17,7 @@ UNITS = {"hopper.wgmma.e4m3.fp32": (32, 13, -10000, 14, "e4m3", -6),
          "ada.mma.e4m3.fp32": (16, 13, -132, 14, "e4m3", -6),
          "hopper.mma.e4m3.fp32": (16, 25, -133, 24, "e4m3", -14),  # as two sums of FP16 operands
          "blackwell.tcgen05.e4m3.fp32": (32, 25, -133, 24, "e4m3", -6),
-         "hopper.mma.fp16.fp32": (16, 25, -133, 24, "fp16", -14), "hopper.mma.fp16.fp16": (16, 25, -22, 0, "fp16", -14)}
+         "hopper.mma.fp16.fp32": (16, 25, -133, 24, "fp16", -14), "hopper.mma.fp16.fp16": (16, 25, -21, 0, "fp16", -14)}
 
 
 def exponents(x: Any, least: int) -> Any:

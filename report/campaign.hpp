@@ -1,0 +1,72 @@
+// A campaign: one experiment under every combination of some parameters, and what came out of all of them in one
+// report.
+#pragma once
+
+#include <halfulp/report/experiment.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace halfulp {
+
+/// One combination: a configuration of the experiment.
+struct CampaignPoint {
+  std::vector<Json> values;  ///< of Campaign::axes, as Config::to_json has them
+  Config config;
+};
+
+struct Campaign {
+  const Experiment* experiment = nullptr;
+  std::vector<std::string> axes;      ///< the parameters that vary, in the order in which they are met
+  std::vector<CampaignPoint> points;  ///< the last axis varies fastest
+  Json specification;                 ///< as it was given
+};
+
+/// More points need to be asked for.
+inline constexpr std::uint64_t usual_points = 10'000;
+
+/// Reads a specification:
+///
+///   {"experiment": "training",
+///    "settings": {"steps": 300, "seeds": 10},                                   of every point; may be left out
+///    "grid": {"networks": ["mlp", "cnn"], "policies": ["fp32", "bf16-sr"]},     every combination; or a list of such
+///    "exclude": [{"networks": "cnn", "policies": "bf16-sr"}]}                   points that have all of these values
+///
+/// A parameter that is a list takes one value too, or a text as on the command line. Where a list of grids names
+/// different parameters, the others have the value of `settings` or their default. Throws std::invalid_argument in one
+/// line, which begins with `where`: an unknown member, experiment or parameter, a value that the experiment refuses, a
+/// point that is there twice, no points, an exclusion that excludes nothing, more than `most` points.
+Campaign campaign_of(const Json& specification, std::uint64_t most, const std::string& where);
+
+/// The kind of a campaign's report: its parameters are the experiment's name and the specification.
+Experiment campaign_experiment();
+
+/// Of every point its report, in the order of the points. The report has a table `points` with the status, claims and
+/// finding of each, and every table of the experiment with the axes' values before its own columns.
+class CampaignReport {
+ public:
+  explicit CampaignReport(const Campaign& campaign);
+  /// The report of the next point.
+  void add(const Report& report);
+  /// The whole. Precondition: all points were added.
+  Report finish() &&;
+
+ private:
+  struct Joined {
+    std::string name, title;
+    Json columns;            ///< of the experiment's table
+    std::vector<Json> rows;  ///< with the point's values before
+  };
+  Joined& joined_with(const std::string& name, const Json& table);
+
+  const Campaign& campaign_;
+  std::size_t next_ = 0;
+  std::uint64_t failing_ = 0;
+  std::vector<std::vector<Json>> points_;
+  std::vector<Joined> tables_;
+};
+
+}  // namespace halfulp
