@@ -6,6 +6,8 @@ is asked for again, and two workers that compute the same trial write the same r
 from __future__ import annotations
 
 import argparse
+import asyncio
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -142,6 +144,7 @@ class Round:
         self.mine, self.seconds = program(), None  # seconds: of one trial, as it was so far
         self.running: dict[Any, tuple[list[Waiting], float]] = {}
         self.begun, self.told = time.monotonic(), 0.0
+        self.silent = set[str]()  # workers that get nothing more
         self.base = None if shared else engine.client.scatter([records_of(store)])[0]  # a dict alone would be scattered by members
 
     def left(self) -> int:
@@ -162,9 +165,10 @@ class Round:
     def threads(self) -> int:
         return sum(self.engine.client.nthreads().values())
 
-    def submit(self, piece: list[Waiting], workers: Sequence[str] | None = None) -> None:
+    def submit(self, piece: list[Waiting]) -> None:
+        others = [address for address in self.engine.client.nthreads() if address not in self.silent] if self.silent else []
         future = self.engine.client.submit(compute, self.experiment, self.points[piece[0][0]]["config"], [key for _, key, _ in piece],
-                                           self.store if self.shared else None, self.backend, self.mine, self.base, pure=False, workers=workers)
+                                           self.store if self.shared else None, self.backend, self.mine, self.base, pure=False, workers=others or None)
         self.running[future] = (piece, time.monotonic())
 
     def run(self) -> None:
@@ -218,13 +222,14 @@ class Round:
             return
         processing = self.engine.client.processing()
         for future, piece in slow:
-            silent = [address for address, keys in processing.items() if future.key in keys]
-            others = [address for address in processing if address not in silent]
-            if not others:
+            silent = {address for address, keys in processing.items() if future.key in keys}
+            if not set(processing) - silent - self.silent:  # nobody else is there
                 continue
+            if silent - self.silent:
+                self.note(f"worker {', '.join(sorted(silent))} has been silent for long; its trials go to others")
+            self.silent |= silent
             self.running.pop(future)
-            self.note(f"{', '.join(silent) or 'a worker'} has been silent for long; {len(piece)} trials go to another")
-            self.submit(piece, others)
+            self.submit(piece)
             future.release()
 
     def say(self) -> None:
@@ -249,10 +254,9 @@ def run_on_cluster(specification: str, store: str, arguments: Sequence[str], *, 
             round_ = Round(listed, store, shared, backend, engine, note, failures)
             try:
                 round_.run()
-            except (ConnectionError, OSError, TimeoutError) as error:
+            except (OSError, TimeoutError, concurrent.futures.CancelledError, asyncio.CancelledError):  # the connection, or what it carried
                 if scheduler is None:
                     raise
-                note(f"{type(error).__name__}: {error}")
                 engine.reconnect()
             before, listed = {one["key"] for one in listed["missing"]}, _listed(specification, store, arguments)
             if round_.done and {one["key"] for one in listed["missing"]} >= before:
