@@ -145,7 +145,7 @@ class Round:
         self.running: dict[Any, tuple[list[Waiting], float]] = {}
         self.begun, self.told = time.monotonic(), 0.0
         self.silent = set[str]()  # workers that get nothing more
-        self.base = None if shared else engine.client.scatter([records_of(store)])[0]  # a dict alone would be scattered by members
+        self.base: Any = None
 
     def left(self) -> int:
         return len(self.alone) + sum(map(len, self.waiting.values()))
@@ -165,6 +165,16 @@ class Round:
     def threads(self) -> int:
         return sum(self.engine.client.nthreads().values())
 
+    def wait_for_a_worker(self) -> None:
+        end, told = time.monotonic() + RECONNECT, False
+        while not self.threads():
+            if time.monotonic() > end:
+                raise CampaignFailed(f"no worker for {RECONNECT:.0f} s; accepted: some that are connected to the scheduler (dask worker ADDRESS)")
+            if not told:
+                self.note("no worker is there; waiting for one")
+            told = True
+            time.sleep(0.5)
+
     def submit(self, piece: list[Waiting]) -> None:
         others = [address for address in self.engine.client.nthreads() if address not in self.silent] if self.silent else []
         future = self.engine.client.submit(compute, self.experiment, self.points[piece[0][0]]["config"], [key for _, key, _ in piece],
@@ -173,10 +183,12 @@ class Round:
 
     def run(self) -> None:
         dask: Any = _dask()
+        self.wait_for_a_worker()
+        if not self.shared:
+            self.base = self.engine.client.scatter([records_of(self.store)])[0]  # a dict alone would be scattered by members
         while self.left() or self.running:
-            if not self.threads() and not self.running:
-                self.note("no worker is there; waiting for one")
-                self.engine.client.wait_for_workers(1, timeout=RECONNECT)
+            if not self.running:
+                self.wait_for_a_worker()
             while self.left() and len(self.running) < 2 * max(1, self.threads()):
                 self.submit(self.piece())
             with contextlib.suppress(dask.TimeoutError):
