@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import json
+import logging
 import os
 import socket
 import sys
@@ -87,6 +88,7 @@ class Engine:
     """The connection to a cluster. `started`: whether it is this process's own."""
 
     def __init__(self, scheduler: str | None, workers: int | None, slurm: Mapping[str, Any] | None, note: Note) -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost connection is told in one line, not in tracebacks
         self._dask, self._scheduler, self._note, self._cluster = _dask(), scheduler, note, None
         if slurm is not None:
             try:
