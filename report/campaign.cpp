@@ -26,7 +26,8 @@ void require_members(const Json& object, std::initializer_list<std::string_view>
 
 class Reader {
  public:
-  Reader(const Json& specification, std::uint64_t most, const std::string& where) : most_(most), where_(where) {
+  Reader(const Json& specification, std::uint64_t most, const std::string& where, std::span<const Experiment> known)
+      : most_(most), where_(where), known_(known) {
     require_members(specification, {"experiment", "settings", "grid", "exclude"}, where);
     campaign_.specification = specification;
     campaign_.experiment = &experiment_of(specification);
@@ -44,9 +45,13 @@ class Reader {
   const Experiment& experiment_of(const Json& specification) const {
     if (!specification.contains("experiment") || !specification["experiment"].is_string())
       refuse("\"experiment\" is missing; accepted: the name of one, as halfulp list has it");
-    try {
-      return find_experiment(specification["experiment"].get<std::string>());
-    } catch (const std::invalid_argument& error) { refuse(error.what()); }
+    const auto name = specification["experiment"].get<std::string>();
+    std::vector<std::string> names;
+    for (const Experiment& experiment : known_) {
+      if (experiment.name == name) return experiment;
+      names.emplace_back(experiment.name);
+    }
+    refuse(unknown_name("experiment", name, std::move(names)));
   }
   const Json& object_at(const Json& value, const std::string& name) const {
     if (!value.is_object()) refuse(name + ": no JSON object; accepted: {\"PARAMETER\": VALUE, ...}");
@@ -160,6 +165,7 @@ class Reader {
   };
   std::uint64_t most_;
   std::string where_;
+  std::span<const Experiment> known_;
   Campaign campaign_;
   std::vector<Parameter> parameters_;
   Json settings_ = Json::object(), grids_;
@@ -204,8 +210,9 @@ std::vector<Column> axis_columns(const Campaign& campaign) {
 
 }  // namespace
 
-Campaign campaign_of(const Json& specification, std::uint64_t most, const std::string& where) {
-  return Reader(specification, most, where).campaign();
+Campaign campaign_of(const Json& specification, std::uint64_t most, const std::string& where,
+                     std::span<const Experiment> known) {
+  return Reader(specification, most, where, known).campaign();
 }
 
 Experiment campaign_experiment() {

@@ -5,6 +5,7 @@
 #include <halfulp/report/experiment.hpp>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +40,8 @@ inline constexpr std::uint64_t usual_points = 10'000;
 /// different parameters, the others have the value of `settings` or their default. Throws std::invalid_argument in one
 /// line, which begins with `where`: an unknown member, experiment or parameter, a value that the experiment refuses, a
 /// point that is there twice, no points, an exclusion that excludes nothing, more than `most` points.
-Campaign campaign_of(const Json& specification, std::uint64_t most, const std::string& where);
+Campaign campaign_of(const Json& specification, std::uint64_t most, const std::string& where,
+                     std::span<const Experiment> known = experiments());
 
 /// The kind of a campaign's report: its parameters are the experiment's name and the specification.
 Experiment campaign_experiment();
