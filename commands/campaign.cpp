@@ -52,6 +52,7 @@ struct State {
   std::size_t there = 0;
   std::vector<MissingTrial> missing;  ///< each once, also where several points need it
   bool more_may_follow = false;
+  bool has_trials = true;  ///< otherwise a point is computed whole, in each run
 };
 
 class CampaignRun {
@@ -61,24 +62,29 @@ class CampaignRun {
         campaign_(campaign),
         backends_(choose_backends(arguments.backends.value_or("emulated"))) {}
 
-  /// Reads what is there and computes nothing. Points without missing trials are computed whole where their experiment
-  /// has no trials.
+  /// Reads what is there and computes nothing; of an experiment without trials the first point. Refuses points that the
+  /// experiment refuses.
   State state(const TrialStore& store) const {
     State found;
     std::set<std::string> met;
-    for (std::size_t i = 0; i < campaign_.points.size(); ++i) {
+    for (std::size_t i = 0; i < campaign_.points.size() && found.has_trials; ++i) {
       TrialSource source;
       source.store = &store;
       source.only_lists = true;
+      bool any = false;
       source.seen = [&](const std::string& key, const Trial& trial, bool is_there) {
+        any = true;
         if (!met.insert(key).second) return;
         if (is_there) ++found.there;
         else found.missing.push_back({i, key, trial.label});
       };
-      try {
-        compute_trials(*campaign_.experiment, campaign_.points[i].config, options(source));
-      } catch (const TrialsMissing&) { found.more_may_follow = true; }
+      at_point(i, [&] {
+        try {
+          compute_trials(*campaign_.experiment, campaign_.points[i].config, options(source));
+        } catch (const TrialsMissing&) { found.more_may_follow = true; }
+      });
       stop_if_interrupted();
+      found.has_trials = any;
     }
     return found;
   }
@@ -106,15 +112,22 @@ class CampaignRun {
       run.note = [&](const std::string& words) {
         bar.note(fmt::format("point {} of {}: {}", i + 1, campaign_.points.size(), words));
       };
-      try {
-        whole.add(run_experiment(*campaign_.experiment, campaign_.points[i].config, run));
-      } catch (const std::invalid_argument& error) {
-        throw std::invalid_argument(fmt::format("point {}, {}: {}", i, named(i), error.what()));
-      }
+      at_point(i, [&] { whole.add(run_experiment(*campaign_.experiment, campaign_.points[i].config, run)); });
     }
     Report made = std::move(whole).finish();
     made.environment(describe_environment(threads(), arguments_.command, backends_));
     return made;
+  }
+
+  /// Errors of input say in which point they are.
+  template <class F>
+  void at_point(std::size_t point, F f) const {
+    try {
+      f();
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(
+          fmt::format("{}: point {}, {}: {}", arguments_.specification, point, named(point), error.what()));
+    }
   }
 
   /// The values of a point: "networks=mlp, rate=0.1".
@@ -155,12 +168,29 @@ std::string duration_text(double seconds) {
   return fmt::format("{:.1f} days", seconds / 86400);
 }
 
+/// The largest report that other commands read (read_json).
+constexpr std::size_t readable_bytes = std::size_t{256} << 20;
+
 /// Trials that an estimate times: evenly placed among those missing, so that points of every cost are met.
 constexpr std::size_t timed_trials = 8;
+
+int without_trials(const CampaignArguments& arguments, const Campaign& campaign) {
+  if (arguments.json)
+    write_output(pretty({{"experiment", campaign.experiment->name},
+                         {"points", campaign.points.size()},
+                         {"there", 0},
+                         {"missing", Json::array()},
+                         {"more_may_follow", false}}));
+  else
+    write_output(fmt::format("{} points; {} has no trials: each run computes all of them\n", campaign.points.size(),
+                             campaign.experiment->name));
+  return exit_status::done;
+}
 
 int dry_run(const CampaignArguments& arguments, const CampaignRun& run, const Campaign& campaign) {
   const TrialStore store = open_store(arguments.store, TrialStore::IfAbsent::make);
   const State state = run.state(store);
+  if (!state.has_trials) return without_trials(arguments, campaign);
   const std::size_t missing = state.missing.size(), timed = std::min(missing, timed_trials);
   double seconds = 0;
   {
@@ -201,6 +231,7 @@ int dry_run(const CampaignArguments& arguments, const CampaignRun& run, const Ca
 int list_missing(const CampaignArguments& arguments, const CampaignRun& run, const Campaign& campaign) {
   const TrialStore store = open_store(arguments.store, TrialStore::IfAbsent::read);
   const State state = run.state(store);
+  if (!state.has_trials) return without_trials(arguments, campaign);
   if (arguments.json) {
     Json points = Json::array(), missing = Json::array();
     for (std::size_t i = 0; i < campaign.points.size(); ++i)
@@ -241,6 +272,15 @@ std::string output_file(const CampaignArguments& arguments) {
   return file;
 }
 
+/// A specification, or that of a campaign's report.
+Json specification_in(Json json) {
+  if (!json.is_object() || json.value("experiment", Json()) != "campaign" || !json.contains("config")) return json;
+  const Json& config = json["config"];
+  Json specification{{"experiment", config.value("experiment", Json())}};
+  specification.update(Json::parse(config.value("specification", std::string("{}")), nullptr, false));
+  return specification;
+}
+
 int campaign_command(const CampaignArguments& arguments) {
   if (arguments.list && arguments.dry_run)
     throw std::invalid_argument("--list and --dry-run; accepted: one of the two");
@@ -249,21 +289,31 @@ int campaign_command(const CampaignArguments& arguments) {
   if (arguments.json && !arguments.list && !arguments.dry_run)
     throw std::invalid_argument("--json belongs to --list or --dry-run; a report is JSON: --out -");
   const std::string where = arguments.specification == "-" ? "standard input" : arguments.specification;
-  const Campaign campaign = campaign_of(read_json(arguments.specification), arguments.most, where);
+  const Campaign campaign = campaign_of(specification_in(read_json(arguments.specification)), arguments.most, where);
   const CampaignRun run(arguments, campaign);
   note_interrupts();
   if (arguments.list) return list_missing(arguments, run, campaign);
   if (arguments.dry_run) return dry_run(arguments, run, campaign);
 
-  const std::string file = output_file(arguments);
   const TrialStore store = open_store(arguments.store, TrialStore::IfAbsent::make);
+  const std::string file = output_file(arguments);
+  if (std::error_code error; file != "-" && std::filesystem::equivalent(file, arguments.specification, error))
+    throw std::invalid_argument(fmt::format("--out: {} is the specification; accepted: another file", file));
+  (void)run.state(store);  // a point that the experiment refuses ends the campaign before anything is computed
   const Report report = run.report(store);
   const std::string text = pretty(report.to_json());
   stop_if_interrupted();
+  if (text.size() > readable_bytes)
+    throw std::invalid_argument(
+        fmt::format("{}: the report of {} points has {} MiB; accepted: at most {} MiB, with fewer "
+                    "points or smaller settings (what is computed stays in the store)",
+                    arguments.specification, campaign.points.size(), text.size() >> 20, readable_bytes >> 20));
   file == "-" ? write_output(text) : write_file(file, text);
   if (!arguments.quiet && file != "-") {
-    const Experiment kind = campaign_experiment();
-    write_output(headline_text(report.results()["points"], kind.headline,
+    Headline headline{"points", {"point"}};
+    headline.columns.insert(headline.columns.end(), campaign.axes.begin(), campaign.axes.end());
+    headline.columns.insert(headline.columns.end(), {"status", "pass", "differs", "fail"});
+    write_output(headline_text(report.results()["points"], headline,
                                arguments.verbose ? std::numeric_limits<std::size_t>::max() : headline_rows,
                                fmt::format("halfulp show {} points", file), Style::of_output()) +
                  fmt::format("\n{}: {}\n", report.finding(), file));

@@ -143,12 +143,13 @@ class Reader {
   void add_point(Config config, std::set<std::string>& met) {
     const Json all = config.to_json();
     if (!met.insert(all.dump()).second) refuse("grid: a point is there twice: " + shown_point(all));
+    bool excluded = false;
     for (auto& [values, used] : exclusions_) {
-      bool excluded = true;
-      for (const auto& [parameter, value] : values.items()) excluded = excluded && all.at(parameter) == value;
-      used = used || excluded;
-      if (excluded) return;
+      bool here = true;
+      for (const auto& [parameter, value] : values.items()) here = here && all.at(parameter) == value;
+      used = used || here, excluded = excluded || here;
     }
+    if (excluded) return;
     CampaignPoint point{{}, std::move(config)};
     for (const std::string& axis : campaign_.axes) point.values.push_back(all.at(axis));
     campaign_.points.push_back(std::move(point));
@@ -237,13 +238,25 @@ void CampaignReport::add(const Report& report) {
   row.emplace_back(report.status());
   for (const Verdict verdict : {Verdict::pass, Verdict::differs, Verdict::fail, Verdict::skipped})
     row.emplace_back(verdicts[verdict]);
+  std::uint64_t compared = 0, differing = 0;
+  for (const TaskComparison& comparison : report.comparisons())
+    compared += comparison.compared, differing += comparison.differing;
+  row.emplace_back(compared), row.emplace_back(differing);
   row.push_back(or_null(report.finding()));
   points_.push_back(std::move(row));
+  for (const Claim& claim : report.claims()) {
+    if (claim.verdict == Verdict::pass || claim.verdict == Verdict::skipped) continue;
+    std::vector<Json> cells = before;
+    cells.insert(cells.end(), {claim.id, std::string(name_of(claim.verdict)), claim.statement, claim.expected.dump(),
+                               claim.measured.dump(), or_null(claim.reason)});
+    claims_.push_back(std::move(cells));
+  }
   failing_ += report.status() == "fail";
 
   const Json results = report.results();
   for (const auto& [name, table] : results.items()) {
     Joined& joined = joined_with(name, table);
+    if (joined.title != table["title"]) joined.title = name + ", of every point";  // the experiment's names settings
     for (const Json& cells : table["rows"]) {
       Json whole = before;
       whole.insert(whole.end(), cells.begin(), cells.end());
@@ -258,8 +271,9 @@ CampaignReport::Joined& CampaignReport::joined_with(const std::string& name, con
     return (other.name == name || other.name.starts_with(name + "_of_point_")) && other.columns == table["columns"];
   });
   if (same != tables_.end()) return *same;
-  const bool taken = name == "points" || std::any_of(tables_.begin(), tables_.end(),
-                                                     [&](const Joined& other) { return other.name == name; });
+  const bool taken = name == "points" || name == "point_claims" ||
+                     std::any_of(tables_.begin(), tables_.end(),
+                                 [&](const Joined& other) { return other.name == name; });
   return tables_.emplace_back(Joined{taken ? fmt::format("{}_of_point_{}", name, next_ - 1) : name,
                                      table["title"].get<std::string>(),
                                      table["columns"],
@@ -280,9 +294,20 @@ Report CampaignReport::finish() && {
                                  {"differs", "1", "published figures that did not come out"},
                                  {"fail", "1", "claims that fail"},
                                  {"skipped", "1", "claims that could not be judged"},
+                                 {"compared", "1", "results compared with backends"},
+                                 {"differing", "1", "of these, those that differ"},
                                  {"finding", "", "the experiment's answer in one sentence"}});
   Table& points = report.table("points", "The points of the campaign", columns);
   for (std::vector<Json>& row : points_) points.row(std::move(row));
+  columns = axes;
+  columns.insert(columns.end(), {{"claim", "", "its id"},
+                                 {"verdict", "", "fail, or differs for a published figure that did not come out"},
+                                 {"statement", "", "what is claimed"},
+                                 {"expected", "", "as JSON"},
+                                 {"measured", "", "as JSON"},
+                                 {"reason", "", "why it differs; null: the numbers say it"}});
+  Table& claims = report.table("point_claims", "The claims of points that fail or differ", columns);
+  for (std::vector<Json>& row : claims_) claims.row(std::move(row));
   for (const Joined& joined : tables_) {
     std::vector<Column> all = axes;
     std::set<std::string> names;

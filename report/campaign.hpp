@@ -46,8 +46,9 @@ Campaign campaign_of(const Json& specification, std::uint64_t most, const std::s
 /// The kind of a campaign's report: its parameters are the experiment's name and the specification.
 Experiment campaign_experiment();
 
-/// Of every point its report, in the order of the points. The report has a table `points` with the status, claims and
-/// finding of each, and every table of the experiment with the axes' values before its own columns.
+/// Of every point its report, in the order of the points. The report has a table `points` with the status, claims,
+/// comparisons and finding of each, `point_claims` with those that do not pass, and every table of the experiment with
+/// the axes' values before its own columns.
 class CampaignReport {
  public:
   explicit CampaignReport(const Campaign& campaign);
@@ -67,7 +68,7 @@ class CampaignReport {
   const Campaign& campaign_;
   std::size_t next_ = 0;
   std::uint64_t failing_ = 0;
-  std::vector<std::vector<Json>> points_;
+  std::vector<std::vector<Json>> points_, claims_;
   std::vector<Joined> tables_;
 };
 

@@ -194,7 +194,8 @@ def campaign(specification: str | os.PathLike[str] | Mapping[str, Any], *, store
     machine; slurm={"queue": "short", ...}, options of dask_jobqueue.SLURMCluster, with so many workers as jobs.
     shared=False: workers do not see the folder, and records come back by the engine. A worker that dies or hangs loses
     nothing but what it was at; workers of another revision are refused. A trial that fails three times raises
-    campaigns.CampaignFailed with its message.
+    campaigns.CampaignFailed with its message. Files that settings name have absolute paths there. A script that asks for
+    workers begins with `if __name__ == "__main__":`, since they import it.
 
     >>> import tempfile
     >>> sweep = {"experiment": "training", "settings": {"steps": 20, "seeds": 2}, "grid": {"policies": ["amp-bf16", "bf16-sr"]}}
@@ -204,13 +205,21 @@ def campaign(specification: str | os.PathLike[str] | Mapping[str, Any], *, store
     ['amp-bf16', 'bf16-sr']
     """
     from . import campaigns
+    clustered = scheduler is not None or workers is not None or slurm is not None
+    campaigns.check_cluster(scheduler, workers, slurm)
+    if max_points is not None and (not isinstance(max_points, int) or isinstance(max_points, bool)):
+        raise TypeError(f"max_points: {max_points!r}; accepted: a whole number")
+    if not isinstance(shared, bool):
+        raise TypeError(f"shared: {shared!r}; accepted: True or False")
+    if (list or dry_run) and (clustered or out is not None):
+        raise ValueError("list and dry_run compute nothing on a cluster and make no report; accepted: without scheduler, workers, slurm and out")
     with contextlib.ExitStack() as stack:
         file, folder = stack.enter_context(file_of(specification, "specification")), path(store, "store")
         own = options(backend=backend, max_points=max_points)
         if list or dry_run:
             return answer(["campaign", *own, *options(store=folder, list=list, dry_run=dry_run, threads=threads, quiet=not progress), "--", file], as_text)
         target = None if out is None else writable(out, "out", False)
-        if scheduler is not None or workers is not None or slurm is not None:
+        if clustered:
             campaigns.run_on_cluster(file, folder, own, backend=word(backend if backend is not None else "emulated", "backend"), scheduler=scheduler, workers=workers,
                                      slurm=slurm, shared=shared, note=campaigns.say if progress else lambda line: None)
         return _reported(["campaign", *own, *options(store=folder, threads=threads, quiet=not progress), "--out=-", "--", file], target)

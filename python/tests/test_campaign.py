@@ -1,5 +1,8 @@
 """A campaign on a cluster: Dask's local one."""
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -51,13 +54,44 @@ def test_a_folder_that_workers_do_not_share_is_noticed(tmp_path, monkeypatch):
     """Here: workers that are told of another folder."""
     submit = campaigns.Round.submit
 
-    def elsewhere(self, piece, workers=None):
+    def elsewhere(self, piece):
         self.store, kept = str(tmp_path / "elsewhere"), self.store
-        submit(self, piece, workers)
+        submit(self, piece)
         self.store = kept
     monkeypatch.setattr(campaigns.Round, "submit", elsewhere)
-    with pytest.raises(campaigns.CampaignFailed, match="has none of them; accepted: a folder that all workers see"):
+    with pytest.raises(campaigns.CampaignFailed, match="does not have it; accepted: a folder that all workers see"):
         halfulp.campaign(SWEEP, store=tmp_path / "store", workers=1)
+
+
+def test_a_damaged_record_is_computed_again_also_where_workers_do_not_see_it(tmp_path, expected):
+    store = tmp_path / "store"
+    halfulp.campaign(SWEEP, store=store)
+    damaged = sorted(store.glob("*/??/*.trial"))[0]
+    damaged.write_bytes(b"garbage")
+    assert results(halfulp.campaign(SWEEP, store=store, workers=1, shared=False)) == expected
+    assert halfulp.store(store, check=True).status == 0
+
+
+def test_command_line(tmp_path):
+    """Everything is checked before anything is computed, in one line."""
+    file, store = _file(tmp_path, SWEEP), str(tmp_path / "store")
+
+    def refused(*words):
+        run = subprocess.run([sys.executable, "-m", "halfulp", "campaign", *words], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        assert run.returncode == 2 and run.stdout == "" and run.stderr.count("\n") == 1 and run.stderr.startswith("halfulp: "), run
+        assert not os.path.exists(store)
+        return run.stderr
+    assert "is the specification" in refused(file, "--store", store, "--workers", "1", "--out", file)
+    assert "--otu" in refused(file, "--store", store, "--workers", "1", "--otu", "x.json")
+    assert "compute nothing on a cluster" in refused(file, "--store", store, "--workers", "1", "--dry-run")
+    assert "from 1 to" in refused(file, "--store", store, "--workers", "0")
+    assert "invalid int value" in refused(file, "--store", store, "--workers", "x")
+    assert "no JSON" in refused(file, "--store", store, "--slurm", "{")
+    assert "without workers and slurm" in refused(file, "--store", store, "--workers", "1", "--scheduler", "tcp://a:1")
+    assert "--store" in refused(file, "--workers", "1")
+    assert "a file" in refused("-", "--store", store, "--workers", "1")
+    assert "with --scheduler" in refused(file, "--store", store, "--unshared")
+    assert json.loads((tmp_path / "sweep.json").read_text(encoding="utf-8")) == SWEEP
 
 
 def test_workers_of_another_revision_are_refused(tmp_path, monkeypatch):

@@ -46,7 +46,11 @@ std::string refused(const Json& json, std::uint64_t most = usual_points) {
 }
 
 TEST(Campaign, HasEveryCombinationButTheExcluded) {
-  const Campaign made = campaign(small());
+  Json json = small();
+  json["exclude"].push_back({{"policies", "amp-bf16"}, {"lr", 0.01}});  // twice, in either order
+  json["exclude"].insert(json["exclude"].begin(), Json{{"lr", 0.5}});
+  json["grid"]["lr"].push_back(0.5);
+  const Campaign made = campaign(json);
   EXPECT_EQ(made.experiment->name, "training");
   EXPECT_EQ(made.axes, (std::vector<std::string>{"policies", "lr"}));
   ASSERT_EQ(made.points.size(), 3u);
@@ -197,6 +201,35 @@ TEST_F(CampaignCommand, ReportsAreValidAndHaveAPage) {
   EXPECT_NE(Program({HALFULP_COMMAND, "show", file, "points"}).wait().out.find("bf16-sr"), std::string::npos);
 }
 
+TEST_F(CampaignCommand, RunsTheSpecificationOfAReportAgain) {
+  write(small());
+  const std::string file = folder.path() / "report.json";
+  ASSERT_EQ(command({"--out", file}).status, 0);
+  const Json first = Json::parse(std::ifstream(file));
+  std::filesystem::rename(file, folder.path() / "sweep.json");
+  EXPECT_EQ(report("store")["results"], first["results"]);
+}
+
+TEST_F(CampaignCommand, SaysWhichPointIsRefusedBeforeItComputes) {
+  Json json = small();
+  json["grid"]["policies"] = {"bf16-sr", "nosuch"};
+  json.erase("exclude");
+  write(json);
+  const Outcome outcome = command({"--out", "-"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.err.find("sweep.json: point 2, policies=nosuch, lr=0.001: "), std::string::npos) << outcome.err;
+  EXPECT_EQ(Json::parse(command({"--list", "--json"}).out.empty() ? "[]" : "[1]").size(), 0u);  // nor is it listed
+}
+
+TEST_F(CampaignCommand, OfAnExperimentWithoutTrialsComputesEveryPoint) {
+  write(Json::parse(R"({"experiment": "memory", "grid": {"batch": [1, 2], "optimizer": ["adamw", "sgd"]}})"));
+  EXPECT_EQ(command({"--list"}).out, "4 points; memory has no trials: each run computes all of them\n");
+  const Json made = report("store");
+  EXPECT_EQ(made["results"]["points"]["rows"].size(), 4u);
+  EXPECT_EQ(made["results"]["bytes"]["title"], "bytes, of every point");  // the experiment's names one setting
+  EXPECT_TRUE(made["results"].contains("point_claims"));
+}
+
 TEST_F(CampaignCommand, RefusesInOneLine) {
   write(small());
   const auto says = [](const Outcome& outcome, const std::string& words) {
@@ -207,6 +240,8 @@ TEST_F(CampaignCommand, RefusesInOneLine) {
   says(command({"--list", "--dry-run"}), "one of the two");
   says(command({"--list", "--out", "x.json"}), "--out belongs");
   says(command({"--json"}), "--json belongs");
+  says(command({"--out", folder.path() / "sweep.json"}), "is the specification");
+  std::filesystem::remove_all(folder.path() / "store");
   says(command({"--max-points", "2"}), "4 points; accepted: at most 2");
   std::ofstream(folder.path() / "sweep.json") << "{";
   says(command({"--list"}), "sweep.json");
