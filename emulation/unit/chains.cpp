@@ -113,8 +113,8 @@ std::string payload_refusal(const MatrixUnit& unit) {
          " passes on the NaNs of operands; accepted: the canonical NaN alone";
 }
 std::string length_one_of_payloads(const MatrixUnit& unit) {
-  if (std::string why = payload_refusal(unit); !why.empty()) return why;
-  return length_one(unit);
+  if (std::string why = length_one(unit); !why.empty()) return why;
+  return payload_refusal(unit);
 }
 std::string x86_pair(const MatrixUnit& unit) {
   if (std::string why = payload_refusal(unit); !why.empty()) return why;
