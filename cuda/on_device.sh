@@ -2,7 +2,8 @@
 # Everything that a GPU is needed for, in one call: on_device.sh BIN OUT [BACKEND] [SECONDS]
 #
 #   BIN      where halfulp, gpu_bench and table.py are (./run gpu --pack makes such a folder, with the libraries they need)
-#   OUT      a new folder: summary.txt, check.json, recording/, probe.txt, reports/, ledger/, triples.json, bench.json, log
+#   OUT      a new folder: summary.txt, check.json, recording/, probe.txt, reports/, bench.json,
+#            ledger/ (as evidence/ledger names its files), check_many.json, triples.json, log
 #   BACKEND  cuda; rehearsal runs the same commands with the emulation in place of a GPU, on fewer inputs
 #   SECONDS  what all 2^48 triples of fp16 fma may take of the time, 240 without it; triples.json goes on another day
 #
@@ -10,7 +11,7 @@
 # a device.
 set -uo pipefail
 unset CDPATH
-[ $# -ge 2 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(cd "$1" && pwd) || exit 2
 mkdir "$2" || exit 2
 out=$(cd "$2" && pwd)
@@ -98,7 +99,7 @@ rehearsed && inputs=(--sample 20000)
 verify() { # verify LEDGER ARGUMENTS...
   local ledger=$1
   shift
-  step 60 "verify $*" "$halfulp" verify "$@" --against "$backend" "${inputs[@]}" --ledger "$out/ledger/$ledger.json" --quiet >>"$out/verify.txt"
+  step 60 "verify $*" "$halfulp" verify "$@" --against "$backend" "${inputs[@]}" --ledger "$out/ledger/${ledger}_$backend.json" --quiet >>"$out/verify.txt"
 }
 for format in fp16 bf16; do
   for operation in add sub mul div; do verify "${operation}_$format" "$operation" --format "$format"; done
@@ -123,7 +124,7 @@ if rehearsed; then
 else
   may_stop=true  # the state file goes on where it stopped
   step "$seconds" "all triples of fp16 fma" "$halfulp" verify fma --format fp16 --against "$backend" --exhaustive --state "$out/triples.json" \
-    --ledger "$out/ledger/fma_fp16.json" --quiet >>"$out/verify.txt"
+    --ledger "$out/ledger/fma_fp16_$backend.json" --quiet >>"$out/verify.txt"
 fi
 
 say ""

@@ -8,8 +8,9 @@ namespace halfulp {
 
 /// Bits needed to write x: 0 for 0. x has at most 64 bits.
 ///
-/// Code that a GPU runs too counts bits with this alone: nvcc 13.0 turns std::bit_width of 64 bits, whose builtin only
-/// the host has, into 0 without a word (seen on an H100; tests/house_test.py keeps such calls out).
+/// Code that also runs on a GPU uses this, not std::bit_width. For 64 bits, std::bit_width calls a builtin that only
+/// the host has, and nvcc 13.0 makes it 0 on the device without a warning (seen on an H100). tests/house_test.py
+/// refuses such calls in device code.
 template <class U>
 constexpr int bit_length(U x) {
   static_assert(sizeof(U) <= 8);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes every entry of the ledger but those of GPUs (cuda/on_device.sh), in place: make_ledger.sh [HALFULP] (default: build/release/bin/halfulp). Half
-# an hour on two cores; each verification may be run again by itself. Ends with exit status 1 if anything differs.
+# Makes every entry of the ledger, in place: make_ledger.sh [HALFULP] (default: build/release/bin/halfulp). Entries of GPUs
+# (*_cuda.json) come from cuda/on_device.sh. Half an hour on two cores; each verification may be run again by itself. Ends
+# with exit status 1 if anything differs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 halfulp=${1:-build/release/bin/halfulp}

@@ -288,7 +288,7 @@ void matrix_units_report(const Config& config, Run& run) {
                         {"lengths", c.lengths},
                         {"promote_every", c.promote_every},
                         {"seed", c.seed}}});
-  auto curves = trials<UnitCurve>(run, {"matrix_units", 1}, asked, 0, 0, [&](std::size_t i, Trace&) {
+  auto curves = trials<UnitCurve>(run, {"matrix_units", 2}, asked, 0, 0, [&](std::size_t i, Trace&) {
     UnitCurve curve{c.units[i / 2], i % 2 == 1, {}, {}};
     const TileFactors f = make_factors(c, curve.unit, curve.normal);
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {

@@ -230,7 +230,7 @@ class Round:
         self.wait_for_a_worker()
         if not self.shared:
             missing = [key for queue in self.waiting.values() for _, key, _ in queue]
-            self.base = self.engine.client.scatter([records_of(self.store, missing)])[0]  # a dict alone would be scattered by members
+            self.base = self.engine.client.scatter([records_of(self.store, missing)])[0]  # in a list: scatter() takes a dict apart
         self.begun = time.monotonic()
         while self.left() or self.running:
             self.wait_for_a_worker()
@@ -266,7 +266,7 @@ class Round:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if type(error).__name__ == "KilledWorker":
             text = "the workers that computed it died"
-        if len(piece) > 1:  # which one it was shows when each is alone
+        if len(piece) > 1:  # one of them may have failed alone: each is tried again by itself
             self.note(f"{len(piece)} trials failed together, and are tried alone: {text}")
         else:
             _, key, label = piece[0]

@@ -202,7 +202,7 @@ class Trainings {
   std::vector<training::TrainingRecord> train() {
     const std::vector<Trial> trials = trials_of_jobs();
     run_trials(
-        run_, {"training", 1}, trials,
+        run_, {"training", 2}, trials,
         {[&](std::size_t i, Trace& trace, const std::atomic<bool>& stop) { train_one(i, trace, stop); },
          [&](std::size_t i) { return Json{{"record", training::to_json(records_[i])}, {"keepsake", keepsakes_[i]}}; },
          [&](std::size_t i, const Json& json, const std::string& where) { read(i, json, where); }});
@@ -277,7 +277,7 @@ class Trainings {
     std::vector<std::size_t> of;
     for (std::size_t i = 0; i < jobs_.size(); ++i)
       if (records_operands(jobs_, i)) of.push_back(i), shown.push_back(trials[i]);
-    run_trials(run_, {"sampled_training", 1}, shown,
+    run_trials(run_, {"sampled_training", 2}, shown,
                {[&](std::size_t k, Trace& trace, const std::atomic<bool>& stop) {
                   sample(jobs_[of[k]], data_, config_, trace, [&] {
                     if (stop) throw Interrupted{};
