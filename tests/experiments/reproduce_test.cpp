@@ -33,16 +33,16 @@ Report report_of(const std::string& name) {
 }
 
 TEST(Reproduce, TellsWhatTheExperimentsClaim) {
-  const Report other = report_of("position_ids");
+  const Report other = report_of("scaling");
   const Experiment& suite = find_experiment("reproduce");
   Config config(suite.parameters());
-  config.set("experiments=position_ids");
+  config.set("experiments=scaling");
   RunOptions options;
   std::size_t asked = 0;
   const Report made = run_experiment(suite, config, options);
   options.made_before = [&](std::string_view name, const Json& its) -> const Report* {
     ++asked;
-    EXPECT_EQ(name, "position_ids");
+    EXPECT_EQ(name, "scaling");
     EXPECT_EQ(its, other.config());
     return &other;
   };
@@ -60,7 +60,7 @@ TEST(Reproduce, TellsWhatTheExperimentsClaim) {
     if (!here) continue;
     EXPECT_EQ((*row)[5], claim.expected.is_structured() ? Json(claim.expected.dump()) : claim.expected);
     EXPECT_EQ((*row)[7], claim.measured.is_structured() ? Json(claim.measured.dump()) : claim.measured);
-    EXPECT_EQ((*row)[0], publication ? publication->name : std::string_view("Further: position_ids"));
+    EXPECT_EQ((*row)[0], publication ? publication->name : std::string_view("Further: scaling"));
     EXPECT_EQ((*row)[8], name_of(claim.verdict));
   }
   EXPECT_GT(published, 8u);

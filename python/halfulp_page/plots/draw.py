@@ -2,6 +2,7 @@
 phone."""
 from __future__ import annotations
 
+import functools
 import math
 import textwrap
 from collections import Counter
@@ -140,29 +141,33 @@ def _heat_ends(plot: Plot) -> tuple[float, float]:
 
 def marks(entries: Iterable[tuple[str, Mapping[str, Any]]], prefix: str) -> list[tuple[str, str]]:
     """Names with small pictures of bars, which have a facecolor, or of lines."""
+    return [(name, _mark(tuple(sorted(style.items()))).replace("@-", f"{prefix}-k{i}-")) for i, (name, style) in enumerate(entries)]
+
+
+@functools.lru_cache(maxsize=None)  # a page has the same few dozen in all its legends
+def _mark(properties: tuple[tuple[str, Any], ...]) -> str:
+    """One such picture, whose ids begin with @-."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
-    found = []
+    style = dict(properties)
     with drawing():
-        for i, (name, style) in enumerate(entries):
-            if "facecolor" in style:
-                figure = _figure(0.42, 0.15)
-                figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **style))
-            elif style.get("linestyle") == "none":
-                figure = _figure(0.2, 0.15)
-                figure.add_artist(Line2D([0.5], [0.5], **style))
-            else:
-                figure = _figure(SAMPLE / 72, 0.15)
-                line = {name: value for name, value in style.items() if name not in (RIBBON, MIXED)}
-                dash = _dash_middle(line.get("linestyle", "-"), line.get("linewidth", LINE)) / SAMPLE
-                above = style.get(RIBBON, style.get(MIXED, 0))
-                if above:
-                    figure.add_artist(Line2D([0, 1 if RIBBON in style else 0.5], [0.5] * 2, **{**line, **_ribbon(above), "marker": ""}))
-                if not above or MIXED in style:
-                    figure.add_artist(Line2D([0.5 if above else 0, 1], [0.5] * 2, **{**line, "marker": ""}))
-                figure.add_artist(Line2D([0.25 if MIXED in style else 0.5 if above else dash], [0.5], **{**line, "linestyle": "none"}))
-            found.append((name, inline_svg(figure, f"{prefix}-k{i}", "", "")))
-    return found
+        if "facecolor" in style:
+            figure = _figure(0.42, 0.15)
+            figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **style))
+        elif style.get("linestyle") == "none":
+            figure = _figure(0.2, 0.15)
+            figure.add_artist(Line2D([0.5], [0.5], **style))
+        else:
+            figure = _figure(SAMPLE / 72, 0.15)
+            line = {name: value for name, value in style.items() if name not in (RIBBON, MIXED)}
+            dash = _dash_middle(line.get("linestyle", "-"), line.get("linewidth", LINE)) / SAMPLE
+            above = style.get(RIBBON, style.get(MIXED, 0))
+            if above:
+                figure.add_artist(Line2D([0, 1 if RIBBON in style else 0.5], [0.5] * 2, **{**line, **_ribbon(above), "marker": ""}))
+            if not above or MIXED in style:
+                figure.add_artist(Line2D([0.5 if above else 0, 1], [0.5] * 2, **{**line, "marker": ""}))
+            figure.add_artist(Line2D([0.25 if MIXED in style else 0.5 if above else dash], [0.5], **{**line, "linestyle": "none"}))
+        return inline_svg(figure, "@", "", "")
 
 
 def _dash_middle(dashes: Any, width: float) -> float:

@@ -19,7 +19,7 @@ def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
     """The figure as an <svg> whose ids begin with `prefix`. Without a title it is decoration and hidden from screen
     readers."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    figure.canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(buffer.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
