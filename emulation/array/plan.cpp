@@ -32,11 +32,9 @@ Bits first_not(Bits low, Bits high, F below) {
   return low;
 }
 
-}  // namespace
-
 template <class T>
-std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
-                                                                 Source source) {
+std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_plan(const FloatFormat& f, const Rounding& rounding,
+                                                               Source source) {
   using Bits = typename Carrier<T>::Bits;
   constexpr FloatFormat carrier = Carrier<T>::format;
   if (!fits(f, carrier)) return std::nullopt;
@@ -118,6 +116,25 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
   plan.values.max = value_of(f.max_finite());
   if (rounding.mode == RoundingMode::stochastic) plan.special_from = plan.values.max + 1;  // it may be rounded up
   return plan;
+}
+
+}  // namespace
+
+template <class T>
+std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
+                                                                 Source source) {
+  // Searching for the limits takes a microsecond or two, as long as rounding hundreds of numbers: a thread that rounds
+  // short arrays does it once for each change of format.
+  struct Latest {
+    FloatFormat format;
+    Rounding rounding;
+    Source source;
+    std::optional<NarrowPlan<typename Carrier<T>::Bits>> plan;
+  };
+  thread_local std::optional<Latest> latest;
+  if (!latest || latest->format != f || latest->rounding != rounding || latest->source != source)
+    latest = Latest{f, rounding, source, make_plan<T>(f, rounding, source)};
+  return latest->plan;
 }
 
 template std::optional<NarrowPlan<std::uint32_t>> narrow_plan<float>(const FloatFormat&, const Rounding&, Source);

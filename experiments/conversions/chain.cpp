@@ -146,6 +146,13 @@ ChainWitness witness(const ConversionChain& chain, const ChainRounding& rounding
           chained(chain, rounding, input)};
 }
 
+uint128 inputs_of(const ConversionChain& chain) {
+  const uint128 positive = MagnitudeLine(chain.from, false).size();
+  if (!has_signs(chain)) return positive;
+  return positive + MagnitudeLine(chain.from, true).size() -
+         (has_negative_zero(chain.from) ? 0 : 1);  // lines begin with zero
+}
+
 ChainErrors measure(const ConversionChain& chain, const ChainRounding& rounding, Look look, Trace* trace) {
   const FloatFormat& to = chain.to;
   ChainErrors m;
@@ -159,7 +166,6 @@ ChainErrors measure(const ConversionChain& chain, const ChainRounding& rounding,
         [&](uint128 x) { return place(to, direct(chain, rounding.last, line.code(x)), negative); },
         [&](uint128 x) { return place(to, chained(chain, rounding, line.code(x)), negative); });
     d.normal_end = std::min(d.normal_end, line.position_of_power(to.emax() + 1));
-    m.inputs += line.size() - (negative && !has_negative_zero(chain.from) ? 1 : 0);  // the line begins with zero
     m.normal_inputs += static_cast<double>(d.normal_end - d.normal_begin);
     const uint128 one = line.position_of_power(0);
     std::optional<uint128> around;

@@ -2,8 +2,8 @@
 #include <halfulp/experiments/conversions/conversions.hpp>
 #include <halfulp/experiments/publications.hpp>
 
-#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/report/trials.hpp>
 
 #include <fmt/format.h>
 
@@ -62,8 +62,48 @@ bool odd_suffices(const ConversionChain& chain) {
   });
 }
 
+/// Positive inputs 2^exponent <= x < 2^(exponent + 1) that differ.
+struct DifferingBinade {
+  int exponent = 0;
+  std::uint64_t wrong = 0;
+};
+template <class V>
+void fields(V& v, DifferingBinade& b) {
+  v("exponent", b.exponent);
+  v("wrong", b.wrong, hexadecimal);
+}
+
+/// One case: its counts and, of the first rounding, those by binade. (Of every other, millions of ranges are dropped
+/// here.)
+struct CaseCounts {
+  ChainCounts of;
+  std::vector<DifferingBinade> binades;
+};
+template <class V>
+void fields(V& v, CaseCounts& c) {
+  v("of", c.of);
+  v("binades", c.binades);
+}
+
+std::vector<DifferingBinade> by_binade(const MagnitudeLine& line, const DifferingRanges& found) {
+  std::vector<DifferingBinade> all;
+  for (const DifferingRange& s : found.ranges)
+    for (uint128 x = s.first; x < s.end;) {
+      if (x == 0) {  // zero differs where a format on the way has none
+        ++x;
+        continue;
+      }
+      const int e = line.exponent(x);
+      const uint128 end = std::min(s.end, line.position_of_power(e + 1));
+      if (all.empty() || all.back().exponent != e) all.push_back({e, 0});
+      all.back().wrong += static_cast<std::uint64_t>(end - x);
+      x = end;
+    }
+  return all;
+}
+
 /// Positive inputs of one chain by binade; neighbours that are alike become one row.
-void write_binades(const ConversionChain& chain, const ChainRounding& rounding, const ChainErrors& m, Table& table) {
+void write_binades(const ConversionChain& chain, const ChainRounding& rounding, const CaseCounts& m, Table& table) {
   struct Binade {
     std::uint64_t wrong = 0, inputs = 0;
     std::optional<std::uint64_t> expected;
@@ -72,17 +112,7 @@ void write_binades(const ConversionChain& chain, const ChainRounding& rounding, 
   const MagnitudeLine line(chain.from, false);
   const FloatFormat& to = chain.to;
   std::map<int, Binade> binades;
-  for (const DifferingRange& s : m.of_sign[0].ranges)
-    for (uint128 x = s.first; x < s.end;) {
-      if (x == 0) {  // zero differs where a format on the way has none
-        ++x;
-        continue;
-      }
-      const int e = line.exponent(x);
-      const uint128 end = std::min(s.end, line.position_of_power(e + 1));
-      binades[e].wrong += static_cast<std::uint64_t>(end - x);
-      x = end;
-    }
+  for (const DifferingBinade& b : m.binades) binades[b.exponent].wrong = b.wrong;
   for (int e = to.emin() - to.fraction_bits - 1; e <= to.emax(); ++e) binades[e];
   for (auto& [e, b] : binades) {
     b.inputs = static_cast<std::uint64_t>(line.position_of_power(e + 1) - line.position_of_power(e));
@@ -123,7 +153,7 @@ std::vector<Parameter> parameters() {
 
 /// What theory says of whole tables.
 void claims(const std::vector<ConversionChain>& chains, const std::vector<Case>& cases,
-            const std::vector<ChainErrors>& measured, Run& run) {
+            const std::vector<CaseCounts>& measured, Run& run) {
   Json expected = Json::object(), found = Json::object();
   OneByOne seen;
   std::uint64_t directed = 0, odd = 0;
@@ -131,7 +161,7 @@ void claims(const std::vector<ConversionChain>& chains, const std::vector<Case>&
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ConversionChain& chain = chains[cases[i].chain];
     const RoundingMode way = cases[i].rounding.via.mode, last = cases[i].rounding.last.mode;
-    const ChainErrors& m = measured[i];
+    const ChainCounts& m = measured[i].of;
     seen += m.seen;
     const auto counted = expected_wrong(chain, cases[i].rounding);
     if (counted) {
@@ -190,33 +220,29 @@ void run_conversions(const Config& config, Run& run) {
   for (std::size_t c = 0; c < chains.size(); ++c)
     for (const RoundingMode mode : way_modes) cases.push_back({c, {{mode}, {RoundingMode::nearest_even}}});
 
-  std::vector<ChainErrors> measured;
-  constexpr std::size_t wave = 8;
-  for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
-    struct Piece {
-      ChainErrors measured;
-      Trace trace;
-    };
-    auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
-      const Case& c = cases[begin + i];
-      Piece p{{}, Trace(run.trace.limit())};
-      p.measured = measure(chains[c.chain], c.rounding,
-                           begin + i >= modes_begin ? Look::none
-                           : exhaustive             ? Look::all
-                                                    : Look::some,
-                           &p.trace);
-      return p;
-    });
-    for (Piece& p : pieces) {
-      measured.push_back(std::move(p.measured));
-      // Binades are listed only for the first rounding; millions of ranges of every other one would not fit into
-      // memory.
-      if (measured.size() > chains.size())
-        for (DifferingRanges& d : measured.back().of_sign) d.ranges = {};
-      run.trace.append(p.trace);
-    }
-    run.progress(0.7 * static_cast<double>(measured.size()) / static_cast<double>(cases.size()));
+  std::vector<Trial> asked;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [chain, rounding] = cases[i];
+    const std::string way(name_of(rounding.via.mode)), last(name_of(rounding.last.mode));
+    asked.push_back({chains[chain].text + " " + (way == last ? way : way + " then " + last),
+                     {{"chain", chains[chain].text},
+                      {"way", way},
+                      {"last", last},
+                      {"one_by_one", i >= modes_begin ? "none"
+                                     : exhaustive     ? "all"
+                                                      : "some"},
+                      {"binades", i < chains.size()}}});
   }
+  const auto measured = trials<CaseCounts>(run, {"chains", 1}, asked, 0, 0.7, [&](std::size_t i, Trace& trace) {
+    const ConversionChain& chain = chains[cases[i].chain];
+    const ChainErrors m = measure(chain, cases[i].rounding,
+                                  i >= modes_begin ? Look::none
+                                  : exhaustive     ? Look::all
+                                                   : Look::some,
+                                  &trace);
+    return CaseCounts{m, i < chains.size() ? by_binade(MagnitudeLine(chain.from, false), m.of_sign[0])
+                                           : std::vector<DifferingBinade>()};
+  });
 
   std::vector<Column> columns{
       {"chain", "", "Types of numbers, converted from left to right."},
@@ -259,19 +285,19 @@ void run_conversions(const Config& config, Run& run) {
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ConversionChain& chain = chains[cases[i].chain];
-    const ChainErrors& m = measured[i];
+    const ChainCounts& m = measured[i].of;
     const auto expected = expected_wrong(chain, cases[i].rounding);
     std::vector<Json> cells{chain.text, name_of(cases[i].rounding.via.mode)};
     const auto add = [&](std::vector<Json> more) { cells.insert(cells.end(), more.begin(), more.end()); };
     const Json counted = expected ? count(*expected) : Json(),
                normal = number(fraction(m.wrong_normal, m.normal_inputs));
     if (i < modes_begin) {
-      add({count(m.inputs), count(m.wrong), counted, normal, count(m.wrong_subnormal), count(m.wrong_overflow),
+      add({count(inputs_of(chain)), count(m.wrong), counted, normal, count(m.wrong_subnormal), count(m.wrong_overflow),
            m.smallest ? Json(full_text(chain.from, m.smallest->input)) : Json()});
       add(cells_of(chain, m.example));
       add({count(m.seen.compared)});
       table.row(std::move(cells));
-      if (i < chains.size()) write_binades(chain, cases[i].rounding, m, binades);
+      if (i < chains.size()) write_binades(chain, cases[i].rounding, measured[i], binades);
     } else {
       add({chain.via.back().precision() - chain.to.precision(), odd_suffices(chain), count(m.wrong), counted, normal});
       add(cells_of(chain, m.example));

@@ -5,6 +5,7 @@
 #include <halfulp/experiments/conversions/differing_ranges.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/report/trace.hpp>
+#include <halfulp/support/record.hpp>
 
 #include <array>
 #include <optional>
@@ -76,6 +77,13 @@ bool has_signs(const ConversionChain& chain);
 struct ChainWitness {
   std::uint64_t input = 0, on_the_way = 0, direct = 0, chained = 0;  ///< on_the_way: of chain.via[0]
 };
+template <class V>
+void fields(V& v, ChainWitness& w) {
+  v("input", w.input, hexadecimal);
+  v("on_the_way", w.on_the_way, hexadecimal);
+  v("direct", w.direct, hexadecimal);
+  v("chained", w.chained, hexadecimal);
+}
 
 /// Inputs converted one after the other.
 struct OneByOne {
@@ -89,15 +97,39 @@ struct OneByOne {
     return *this;
   }
 };
+template <class V>
+void fields(V& v, OneByOne& o) {
+  v("compared", o.compared);
+  v("contradicting", o.contradicting);
+  v("ends", o.ends);
+  v("ends_contradicting", o.ends_contradicting);
+}
 
-struct ChainErrors {
-  std::array<DifferingRanges, 2> of_sign;  ///< positive inputs, negative inputs
-  uint128 inputs = 0;                      ///< finite numbers: -0 counts where the source has it, beside +0
-  double normal_inputs = 0;                ///< those within the target's normal numbers
+/// How many inputs differ, and where the first of them are.
+struct ChainCounts {
+  double normal_inputs = 0;  ///< those within the target's normal numbers
   std::uint64_t wrong = 0, wrong_normal = 0, wrong_subnormal = 0, wrong_overflow = 0;
   std::optional<ChainWitness> smallest, example;  ///< least magnitude; least magnitude from 1 on, else the smallest
   OneByOne seen;
 };
+template <class V>
+void fields(V& v, ChainCounts& c) {
+  v("normal_inputs", c.normal_inputs);
+  v("wrong", c.wrong, hexadecimal);
+  v("wrong_normal", c.wrong_normal, hexadecimal);
+  v("wrong_subnormal", c.wrong_subnormal, hexadecimal);
+  v("wrong_overflow", c.wrong_overflow, hexadecimal);
+  v("smallest", c.smallest);
+  v("example", c.example);
+  v("seen", c.seen);
+}
+
+struct ChainErrors : ChainCounts {
+  std::array<DifferingRanges, 2> of_sign;  ///< positive inputs, negative inputs
+};
+
+/// Finite inputs of a chain: -0 counts where the source has it, beside +0.
+uint128 inputs_of(const ConversionChain& chain);
 
 /// How many inputs are converted one by one, too.
 enum class Look : std::uint8_t { none, some, all };

@@ -2,7 +2,7 @@
 #include <halfulp/emulation/cast/profile.hpp>
 #include <halfulp/experiments/conversions/conversions.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/support/work.hpp>
+#include <halfulp/report/trials.hpp>
 
 #include <fmt/format.h>
 
@@ -29,49 +29,40 @@ struct Row {
   const Profile* profile = nullptr;
   const CastRule* rule = nullptr;
   ConversionChain chain;
-  std::array<DifferingRanges, 2> differences{};
 };
 
-/// A rule and the same without the way through fp32, on every finite double.
-void compare(Row& row) {
+/// A rule beside the same without the way through fp32, on every finite double; the example is the first that differs
+/// from 1 on.
+ChainCounts compared(const Row& row) {
   const FloatFormat& to = row.rule->to;
   CastRule straight = *row.rule;
   straight.through_fp32 = 0;
+  ChainCounts counts;
   for (const bool negative : {false, true}) {
     if (negative && !to.is_signed) break;
     const MagnitudeLine line(fp64, negative);
-    row.differences[negative] = differences(
+    DifferingRanges d = differences(
         line.size(), last_place(to), to.min_normal(), to.max_finite(),
         [&](uint128 x) { return place(to, apply(straight, fp64, line.code(x)), negative); },
         [&](uint128 x) { return place(to, apply(*row.rule, fp64, line.code(x)), negative); });
-    DifferingRanges& d = row.differences[negative];
     d.normal_end = std::min(d.normal_end, line.position_of_power(to.emax() + 1));
-  }
-}
-
-/// Counts, and the first wrong number from 1 on.
-std::vector<Json> judged(const Row& row) {
-  std::uint64_t wrong = 0, normal = 0;
-  double inputs = 0;
-  std::optional<ChainWitness> example;
-  for (const bool negative : {false, true}) {
-    const DifferingRanges& d = row.differences[negative];
-    inputs += static_cast<double>(d.normal_end - d.normal_begin);
-    const MagnitudeLine line(fp64, negative);
+    counts.normal_inputs += static_cast<double>(d.normal_end - d.normal_begin);
     for (const DifferingRange& s : d.ranges) {
-      const auto size = static_cast<std::uint64_t>(s.end - s.first);
-      wrong += size;
-      normal += d.normal(s);
-      if (example || s.first < line.position_of_power(0)) continue;
-      CastRule straight = *row.rule;
-      straight.through_fp32 = 0;
+      counts.wrong += static_cast<std::uint64_t>(s.end - s.first);
+      counts.wrong_normal += d.normal(s);
+      if (counts.example || s.first < line.position_of_power(0)) continue;
       const std::uint64_t input = line.code(s.first);
-      example = ChainWitness{input, first_step(row.chain, {}, input), apply(straight, fp64, input),
-                             apply(*row.rule, fp64, input)};
+      counts.example = ChainWitness{input, first_step(row.chain, {}, input), apply(straight, fp64, input),
+                                    apply(*row.rule, fp64, input)};
     }
   }
-  std::vector<Json> cells{count(wrong), number(inputs > 0 ? static_cast<double>(normal) / inputs : 0)};
-  for (Json& cell : cells_of(row.chain, example)) cells.push_back(std::move(cell));
+  return counts;
+}
+
+std::vector<Json> cells_of(const ConversionChain& chain, const ChainCounts& m) {
+  std::vector<Json> cells{count(m.wrong),
+                          number(m.normal_inputs > 0 ? static_cast<double>(m.wrong_normal) / m.normal_inputs : 0)};
+  for (Json& cell : conversions::cells_of(chain, m.example)) cells.push_back(std::move(cell));
   return cells;
 }
 
@@ -109,32 +100,28 @@ void libraries(Run& run) {
     for (const CastRule& rule : profile.rules)
       if ((rule.through_fp32 & source::fp64) && rule.to.has_zero)
         rows.push_back({&profile, &rule, parse_chain("fp64>fp32>" + format_name(rule.to))});
-  rows = parallel_map(rows.size(), [&](std::size_t i) {
-    Row row = rows[i];
-    compare(row);
-    return row;
+  std::vector<Trial> asked;
+  for (const Row& row : rows)
+    asked.push_back(
+        {fmt::format("{} {}", row.profile->name, row.rule->function),
+         {{"profile", row.profile->name}, {"cast", row.rule->function}, {"to", format_name(row.rule->to)}}});
+  for (const Report& r : reports) asked.push_back({std::string(r.chain), {{"chain", r.chain}}});
+  const auto measured = trials<ChainCounts>(run, {"library_casts", 1}, asked, 0.7, 0.85, [&](std::size_t i, Trace&) {
+    if (i < rows.size()) return compared(rows[i]);
+    return ChainCounts(measure(parse_chain(reports[i - rows.size()].chain), same(RoundingMode::nearest_even)));
   });
-  for (const Row& row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
     std::vector<Json> cells{row.profile->name, row.profile->version, row.rule->function, row.chain.text,
                             known(row.rule->evidence)};
-    for (Json& cell : judged(row)) cells.push_back(std::move(cell));
+    for (Json& cell : cells_of(row.chain, measured[i])) cells.push_back(std::move(cell));
     cells.push_back(row.profile->citation);
     table.row(std::move(cells));
   }
-  const auto measured = parallel_map(reports.size(), [&](std::size_t i) {
-    return measure(parse_chain(reports[i].chain), same(RoundingMode::nearest_even));
-  });
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const Report& r = reports[i];
-    const ChainErrors& m = measured[i];
-    std::vector<Json> cells{r.library,
-                            r.state,
-                            r.cast,
-                            r.chain,
-                            "reported",
-                            count(m.wrong),
-                            number(static_cast<double>(m.wrong_normal) / m.normal_inputs)};
-    for (Json& cell : cells_of(parse_chain(r.chain), m.example)) cells.push_back(std::move(cell));
+    std::vector<Json> cells{r.library, r.state, r.cast, r.chain, "reported"};
+    for (Json& cell : cells_of(parse_chain(r.chain), measured[rows.size() + i])) cells.push_back(std::move(cell));
     cells.push_back(r.source);
     table.row(std::move(cells));
   }

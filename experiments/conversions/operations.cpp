@@ -6,6 +6,7 @@
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/experiments/conversions/conversions.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -211,8 +212,15 @@ bool innocuous(const Pair& p, Operation operation) {
 struct Result {
   std::uint64_t compared = 0, differ = 0;
   bool exhaustive = false;
-  std::optional<std::array<std::uint64_t, 5>> example;  ///< a, b, c, direct, twice
+  std::vector<std::uint64_t> example;  ///< a, b, c, direct, twice of the first that differs; empty if none does
 };
+template <class V>
+void fields(V& v, Result& r) {
+  v("compared", r.compared);
+  v("differ", r.differ);
+  v("exhaustive", r.exhaustive);
+  v("example", r.example, each(hexadecimal));
+}
 
 Result compare(const Pair& p, Operation operation, std::size_t samples, std::uint64_t seed) {
   using Word = std::uint32_t;
@@ -243,7 +251,7 @@ Result compare(const Pair& p, Operation operation, std::size_t samples, std::uin
   for (std::size_t i = 0; i < n; ++i) {
     if (direct[i] == twice[i] || (p.narrow.is_nan(direct[i]) && p.narrow.is_nan(twice[i]))) continue;
     ++r.differ;
-    if (!r.example)
+    if (r.example.empty())
       r.example = {narrow[0][i], arity > 1 ? narrow[1][i] : 0, arity > 2 ? narrow[2][i] : 0, direct[i], twice[i]};
   }
   return r;
@@ -290,7 +298,18 @@ void operations_report(const Config& config, Run& run) {
   const std::vector<Pair> pairs = read(config);
   const auto samples = static_cast<std::size_t>(config.integer("samples"));
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
-  const auto results = parallel_map(pairs.size() * array_operations.size(), [&](std::size_t i) {
+  std::vector<Trial> asked;
+  for (const Pair& p : pairs)
+    for (const Operation operation : array_operations) {
+      const std::string_view name = info(operation).name;
+      asked.push_back({fmt::format("{} {}", name, p.text),
+                       {{"narrow", format_name(p.narrow)},
+                        {"wide", format_name(p.wide)},
+                        {"operation", name},
+                        {"samples", samples},
+                        {"seed", seed}}});
+    }
+  const auto results = trials<Result>(run, {"operations", 1}, asked, 0.85, 1, [&](std::size_t i, Trace&) {
     return compare(pairs[i / array_operations.size()], array_operations[i % array_operations.size()], samples, seed);
   });
   Table& table = run.report.table(
@@ -315,7 +334,8 @@ void operations_report(const Config& config, Run& run) {
     const Result& r = results[i];
     const int arity = info(operation).arity;
     const auto cell = [&](std::size_t k) {
-      return r.example && (k >= 3 || static_cast<int>(k) < arity) ? Json(full_text(p.narrow, (*r.example)[k])) : Json();
+      return !r.example.empty() && (k >= 3 || static_cast<int>(k) < arity) ? Json(full_text(p.narrow, r.example[k]))
+                                                                           : Json();
     };
     table.row({p.narrow_name, p.wide_name, info(operation).name, r.compared, r.exhaustive, innocuous(p, operation),
                r.differ, cell(0), cell(1), cell(2), cell(3), cell(4)});

@@ -1,6 +1,7 @@
 #include <halfulp/emulation/rounding.hpp>
 #include <halfulp/experiments/operators/operators.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -51,6 +52,25 @@ double largest_error(const std::vector<Sample>& samples, const std::vector<Preci
                      const OperatorSettings& s) {
   const auto errors = parallel_map(samples.size(), [&](std::size_t i) { return samples[i].error(stages, s); });
   return *std::max_element(errors.begin(), errors.end());
+}
+
+/// What is found of one model: decisions, and the errors of every list of precisions.
+struct ModelErrors {
+  struct Pair {
+    double deciding = 0, fresh = 0;
+    template <class V>
+    friend void fields(V& v, Pair& p) {
+      v("deciding", p.deciding);
+      v("fresh", p.fresh);
+    }
+  };
+  std::vector<Decision> decisions;
+  std::vector<Pair> lists;
+};
+template <class V>
+void fields(V& v, ModelErrors& m) {
+  v("decisions", m.decisions);
+  v("lists", m.lists);
 }
 
 std::vector<std::size_t> operations_by_stage(const OperatorProgram& p) {
@@ -109,6 +129,32 @@ std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Preci
   return decisions;
 }
 
+namespace {
+
+/// Precisions of all operators of a model, and what the table `models` calls them.
+struct PrecisionList {
+  std::string_view name;
+  Json format;
+  std::vector<Precision> stages;
+};
+
+std::vector<PrecisionList> lists(const OperatorProgram& p, const OperatorSettings& s,
+                                 const std::vector<PrecisionChoice>& choices, const std::vector<Decision>& decisions) {
+  const std::size_t n = p.stages().size();
+  std::vector<PrecisionList> all{{"fp32", {}, std::vector<Precision>(n, Precision::of(Where::fp32, fp32))}};
+  all.push_back({"derived", {}, all.front().stages});
+  for (const Decision& d : decisions) all.back().stages[d.stage] = choices[d.choice].precision;
+  for (const FormatChoice& f : s.formats) {
+    if (f.format == fp16 || f.format == bf16) all.push_back({autocast_lists[0].name, f.name, by_list(p, 0, f.format)});
+    if (f.format == fp32) continue;
+    for (const Where where : {Where::tensors, Where::all})
+      all.push_back({name_of(where), f.name, std::vector<Precision>(n, Precision::of(where, f.format))});
+  }
+  return all;
+}
+
+}  // namespace
+
 void graph_report(const OperatorSettings& s, double budget, Run& run) {
   Table& rows = run.report.table(
       "graph",
@@ -137,34 +183,44 @@ void graph_report(const OperatorSettings& s, double budget, Run& run) {
         "is not finite."},
        {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
   const std::vector<PrecisionChoice> all = choices(s.formats);
+  std::vector<Trial> asked;
+  for (const OperatorModel& model : models()) {
+    Json formats = Json::array();
+    for (const FormatChoice& f : s.formats) formats.push_back(format_name(f.format));
+    asked.push_back({std::string(model.name),
+                     {{"model", model.name},
+                      {"formats", formats},
+                      {"budget", budget},
+                      {"samples", deciding_samples(s)},
+                      {"order", static_cast<int>(s.order)},
+                      {"rounding", name_of(s.rounding.mode)},
+                      {"seed", s.seed}}});
+  }
+  const auto found = trials<ModelErrors>(run, {"models", 1}, asked, 0.9, 1, [&](std::size_t m, Trace&) {
+    OperatorProgram p(s.order);
+    models()[m].build(p);
+    const std::vector<Sample> first = some_samples(p, s, 0), fresh = some_samples(p, s, deciding_samples(s));
+    ModelErrors errors{cheapest(p, all, s, margin * budget), {}};
+    for (const PrecisionList& list : lists(p, s, all, errors.decisions))
+      errors.lists.push_back({largest_error(first, list.stages, s), largest_error(fresh, list.stages, s)});
+    return errors;
+  });
   for (std::size_t m = 0; m < models().size(); ++m) {
     const OperatorModel& model = models()[m];
     OperatorProgram p(s.order);
     model.build(p);
-    const std::vector<Sample> first = some_samples(p, s, 0), fresh = some_samples(p, s, deciding_samples(s));
     const std::vector<std::size_t> operations = operations_by_stage(p);
-    const auto total = [&](std::string_view precisions, const Json& format, const std::vector<Precision>& stages) {
-      std::size_t narrow = 0;
-      for (std::size_t i = 0; i < stages.size(); ++i) narrow += stages[i].tensors == fp32 ? 0 : operations[i];
-      const auto count = std::accumulate(operations.begin(), operations.end(), std::size_t{0});
-      totals.row({model.name, precisions, format, static_cast<double>(narrow) / static_cast<double>(count),
-                  number(largest_error(first, stages, s)), number(largest_error(fresh, stages, s))});
-    };
-    std::vector<Precision> stages(p.stages().size(), Precision::of(Where::fp32, fp32));
-    total("fp32", Json(), stages);
-    for (const Decision& d : cheapest(p, all, s, margin * budget)) {
+    const auto count = std::accumulate(operations.begin(), operations.end(), std::size_t{0});
+    for (const Decision& d : found[m].decisions)
       rows.row({model.name, p.stages()[d.stage], operations[d.stage], all[d.choice].format,
                 name_of(all[d.choice].where), number(d.error)});
-      stages[d.stage] = all[d.choice].precision;
+    const std::vector<PrecisionList> of = lists(p, s, all, found[m].decisions);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      std::size_t narrow = 0;
+      for (std::size_t k = 0; k < operations.size(); ++k) narrow += of[i].stages[k].tensors == fp32 ? 0 : operations[k];
+      totals.row({model.name, of[i].name, of[i].format, static_cast<double>(narrow) / static_cast<double>(count),
+                  number(found[m].lists[i].deciding), number(found[m].lists[i].fresh)});
     }
-    total("derived", Json(), stages);
-    for (const FormatChoice& f : s.formats) {
-      if (f.format == fp16 || f.format == bf16) total(autocast_lists[0].name, f.name, by_list(p, 0, f.format));
-      if (f.format == fp32) continue;
-      for (const Where where : {Where::tensors, Where::all})
-        total(name_of(where), f.name, std::vector<Precision>(stages.size(), Precision::of(where, f.format)));
-    }
-    run.progress(0.9 + 0.1 * static_cast<double>(m + 1) / static_cast<double>(models().size()));
   }
 }
 

@@ -183,9 +183,14 @@ namespace {
 
 /// Errors of one operator in one format, FP32 on the same inputs last; and what FP32 inside may be off by.
 struct Row {
-  std::array<OperatorErrors, wheres.size()> errors;
+  std::vector<OperatorErrors> errors = std::vector<OperatorErrors>(wheres.size());
   double bound = 0;  ///< relative, as the errors
 };
+template <class V>
+void fields(V& v, Row& r) {
+  v("errors", r.errors);
+  v("bound", r.bound);
+}
 
 constexpr std::size_t most_samples = 4;
 
@@ -237,7 +242,18 @@ void inside_report(const OperatorSettings& s, Run& run) {
   std::vector<OperatorProgram> programs;
   for (const Operator& op : operators) programs.push_back(build(op, s.order, s.size));
   const std::size_t samples = std::min(s.samples, most_samples);
-  const auto rows = parallel_map(formats.size() * programs.size() * samples, [&](std::size_t i) {
+  std::vector<Trial> asked;
+  for (const FormatChoice& f : formats)
+    for (const Operator& op : operators)
+      for (std::size_t sample = 0; sample < samples; ++sample)
+        asked.push_back({fmt::format("{} on {} {}", op.name, f.name, sample),
+                         {{"operator", op.name},
+                          {"format", format_name(f.format)},
+                          {"sample", sample},
+                          {"size", s.size},
+                          {"order", static_cast<int>(s.order)},
+                          {"seed", s.seed}}});
+  const auto rows = trials<Row>(run, {"inside", 1}, asked, 0, 0, [&](std::size_t i, Trace&) {
     const std::size_t row = i / samples;
     return measure(programs[row % programs.size()], formats[row / programs.size()].format, s, i % samples);
   });

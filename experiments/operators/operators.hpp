@@ -232,9 +232,15 @@ std::vector<PrecisionChoice> choices(const std::vector<FormatChoice>& formats);
 
 /// What the search decided on a stage, in the order of its decisions.
 struct Decision {
-  std::size_t stage, choice;
-  double error;  ///< of the whole model afterwards
+  std::size_t stage = 0, choice = 0;
+  double error = 0;  ///< of the whole model afterwards
 };
+template <class V>
+void fields(V& v, Decision& d) {
+  v("stage", d.stage);
+  v("choice", d.choice);
+  v("error", d.error);
+}
 
 /// From FP32 everywhere: stages from the most operations to the fewest, each takes the first choice with which the
 /// whole model's relative error stays within the budget and every output is finite. Errors are the largest over

@@ -1,5 +1,7 @@
 #include <halfulp/experiments/quantization/quantization.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
+#include <halfulp/training/record_fields.hpp>
 #include <halfulp/training/trainer.hpp>
 
 #include <fmt/format.h>
@@ -177,6 +179,40 @@ constexpr std::size_t most_values = 1 << 20;  ///< of a layer's inputs that cali
 
 Json rounded(double x) { return number(trainings::difference(x, 0)); }
 
+/// A network's test as a trial keeps it: with each example, which doubts need.
+struct Tested {
+  training::TestResult result;
+};
+template <class V>
+void fields(V& v, Tested& t) {
+  v("loss", t.result.loss);
+  v("accuracy", t.result.accuracy);
+  v("examples", t.result.examples);
+}
+
+/// The same of MethodResults.
+struct TestedByMethods {
+  Tested fp32, fp16, per_tensor, vector_wise, split;
+  double columns = 0, outliers = 0, in_int8 = 0;
+};
+template <class V>
+void fields(V& v, TestedByMethods& m) {
+  v("fp32", m.fp32);
+  v("fp16", m.fp16);
+  v("per_tensor", m.per_tensor);
+  v("vector_wise", m.vector_wise);
+  v("split", m.split);
+  v("columns", m.columns);
+  v("outliers", m.outliers);
+  v("in_int8", m.in_int8);
+}
+
+std::string digest_of_values(const training::NetworkValues& values) {
+  std::vector<double> all;
+  for (const auto& [name, x] : values) all.insert(all.end(), x.begin(), x.end());
+  return digest_of(all);
+}
+
 class NetworkRun {
  public:
   NetworkRun(const Config& config, const Data& data, const std::string& network, Run& run, double from, double to)
@@ -285,6 +321,32 @@ class NetworkRun {
     return trainer.test();
   }
 
+  /// A network to test: its seed's place, what the test is called, a policy and values.
+  struct Question {
+    std::size_t s;
+    std::string name;
+    training::Policy policy;
+    const training::NetworkValues* values;
+  };
+  std::vector<training::TestResult> tests(const std::vector<Question>& questions) const {
+    std::vector<Trial> asked;
+    for (const Question& q : questions) asked.push_back(trial_of(q.s, q.name, q.policy, *q.values));
+    const auto found = trials<Tested>(run_, {"network_tests", 1}, asked, 0, 0, [&](std::size_t i, Trace&) {
+      return Tested{judge(questions[i].s, questions[i].policy, *questions[i].values)};
+    });
+    std::vector<training::TestResult> results;
+    for (const Tested& t : found) results.push_back(t.result);
+    return results;
+  }
+  Trial trial_of(std::size_t s, const std::string& name, const training::Policy& policy,
+                 const training::NetworkValues& values) const {
+    Job job = first_;
+    job.settings.seed = seed(s), job.policy = &policy;
+    Json item = trainings::identity_of(job, config_, data_);
+    item["values"] = digest_of_values(values);
+    return {fmt::format("{} {} {}", network_, name, seed(s)), std::move(item)};
+  }
+
   void after_training(ResultTables& tables) {
     tables.accuracy.row({network_, 32, nullptr, nullptr, nullptr, rounded(outcome_.fp32.mean()), 0.0, 0.0});
     std::vector<Variant> variants;
@@ -293,14 +355,23 @@ class NetworkRun {
         for (const std::string& weights : config_.choices("weight_methods"))
           for (const Calibration& activations : calibrations_of(config_))
             variants.push_back({bits, per_channel, value_named(methods, "method", weights), activations});
-    const auto tests = parallel_map(variants.size() * seeds_, [&](std::size_t i) {
-      const Variant& v = variants[i / seeds_];
-      const LearnedNetwork& network = learned_[i % seeds_];
-      return judge(i % seeds_, policy_of(v, network), values_of(v, network));
+    // Calibrating weights takes longer than a test: once for all calibrations of activations.
+    const std::size_t each = calibrations_of(config_).size();
+    const auto weights = parallel_map(variants.size() / each * seeds_, [&](std::size_t i) {
+      return values_of(variants[i / seeds_ * each], learned_[i % seeds_]);
     });
+    std::vector<Question> questions;
+    for (std::size_t i = 0; i < variants.size() * seeds_; ++i) {
+      const Variant& v = variants[i / seeds_];
+      questions.push_back(
+          {i % seeds_,
+           fmt::format("{} bits, {}, {}, {}", v.bits, v.granularity(), name_of(v.weights), v.activations.name()),
+           policy_of(v, learned_[i % seeds_]), &weights[i / seeds_ / each * seeds_ + i % seeds_]});
+    }
+    const auto tested = tests(questions);
     for (std::size_t i = 0; i < variants.size(); ++i) {
       trainings::Spread& spread = outcome_.ptq[variants[i]];
-      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tests[i * seeds_ + s]);
+      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tested[i * seeds_ + s]);
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
       tables.accuracy.row({network_, variants[i].bits, variants[i].granularity(), name_of(variants[i].weights),
                            variants[i].activations.name(), rounded(spread.mean()), number(to_fp32.difference),
@@ -311,15 +382,21 @@ class NetworkRun {
   void one_layer(ResultTables& tables) {
     const std::vector<int> widths = bits_of(config_);
     const std::vector<LayerInputs>& layers = learned_.front().layers;
-    const auto tests = parallel_map(layers.size() * widths.size() * seeds_, [&](std::size_t i) {
-      const LearnedNetwork& network = learned_[i % seeds_];
-      const Variant v{widths[i / seeds_ % widths.size()], true, aware_weights_, aware_};
-      const std::string& layer = layers[i / seeds_ / widths.size()].name;
-      return judge(i % seeds_, policy_of(v, network, layer), values_of(v, network, layer));
-    });
+    const std::size_t count = layers.size() * widths.size() * seeds_;
+    const auto variant = [&](std::size_t i) {
+      return Variant{widths[i / seeds_ % widths.size()], true, aware_weights_, aware_};
+    };
+    const auto layer_name = [&](std::size_t i) { return layers[i / seeds_ / widths.size()].name; };
+    const auto weights = parallel_map(
+        count, [&](std::size_t i) { return values_of(variant(i), learned_[i % seeds_], layer_name(i)); });
+    std::vector<Question> questions;
+    for (std::size_t i = 0; i < count; ++i)
+      questions.push_back({i % seeds_, fmt::format("{} alone, {} bits", layer_name(i), variant(i).bits),
+                           policy_of(variant(i), learned_[i % seeds_], layer_name(i)), &weights[i]});
+    const auto tested = tests(questions);
     for (std::size_t i = 0; i < layers.size() * widths.size(); ++i) {
       trainings::Spread spread;
-      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tests[i * seeds_ + s]);
+      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tested[i * seeds_ + s]);
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
       const LayerInputs& layer = layers[i / widths.size()];
       const int bits = widths[i % widths.size()];
@@ -343,13 +420,26 @@ class NetworkRun {
 
   /// Networks of every seed by each method.
   MethodSpreads by_methods(const std::vector<training::NetworkValues>& values, const std::string& counted) const {
-    return MethodSpreads(parallel_map(seeds_, [&](std::size_t s) {
+    std::vector<Trial> asked;
+    for (std::size_t s = 0; s < seeds_; ++s) {
+      asked.push_back(trial_of(s, "by every method", fp32_, values[s]));
+      asked.back().item["threshold"] = config_.real("threshold");
+      asked.back().item["counted"] = counted;
+    }
+    const auto found = trials<TestedByMethods>(run_, {"network_methods", 1}, asked, 0, 0, [&](std::size_t s, Trace&) {
       const auto examples = data_.examples(config_, network_);
       training::TrainerSettings settings = first_.settings;
       settings.seed = seed(s);
       training::Trainer trainer(settings, fp32_, *examples);
-      return by_method(trainer, values[s], config_.real("threshold"), *examples, counted);
-    }));
+      const MethodResults m = by_method(trainer, values[s], config_.real("threshold"), *examples, counted);
+      return TestedByMethods{{m.fp32},  {m.fp16},  {m.per_tensor}, {m.vector_wise},
+                             {m.split}, m.columns, m.outliers,     m.in_int8};
+    });
+    std::vector<MethodResults> results;
+    for (const TestedByMethods& m : found)
+      results.push_back({m.fp32.result, m.fp16.result, m.per_tensor.result, m.vector_wise.result, m.split.result,
+                         m.columns, m.outliers, m.in_int8});
+    return MethodSpreads(results);
   }
 
   /// A row for each method, after `first` cells, against what FP32 answered.
@@ -425,8 +515,10 @@ class NetworkRun {
         job.prepare = [&starts, place](training::Trainer& trainer) { trainer.start_from(starts[place]); };
         jobs.push_back(std::move(job));
       }
-    const auto before = parallel_map(jobs.size(),
-                                     [&](std::size_t i) { return judge(i % seeds_, policies[i], starts[i]); });
+    std::vector<Question> questions;
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+      questions.push_back({i % seeds_, jobs[i].variant + " before training", policies[i], &starts[i]});
+    const auto before = tests(questions);
     const auto records = train(jobs, data_, config_, run_, at(0.7), at(1));
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       runs.add(jobs[i], records[i], i % seeds_ == 0);

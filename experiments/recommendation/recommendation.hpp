@@ -120,6 +120,7 @@ class Sensitivity {
   const Config& config_;
   const trainings::Data& data_;
   training::TrainerSettings settings_;
+  Json identity_;  ///< of the FP32 training
   std::vector<training::NetworkValues> states_;
   std::vector<Gradients> gradients_, displacements_;  ///< of FP32, in each state
   double noise_ = 0;

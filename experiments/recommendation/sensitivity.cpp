@@ -2,7 +2,10 @@
 #include <halfulp/experiments/recommendation/recommendation.hpp>
 
 #include <halfulp/report/config.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +28,16 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 const Policy& fp32_policy() {
   static const Policy policy = training::find_policy("fp32");
   return policy;
+}
+
+/// What is measured of an option.
+struct Sensitive {
+  double error = 0, loss_scale = 0;
+};
+template <class V>
+void fields(V& v, Sensitive& s) {
+  v("error", s.error);
+  v("loss_scale", s.loss_scale);
 }
 
 struct Sums {
@@ -84,7 +97,7 @@ std::string layer_of(OperatorKind kind, const std::string& name,
 
 Sensitivity::Sensitivity(const Config& config, const trainings::Data& data, const trainings::Job& job,
                          NetworkValues learned)
-    : config_(config), data_(data), settings_(job.settings) {
+    : config_(config), data_(data), settings_(job.settings), identity_(trainings::identity_of(job, config, data)) {
   settings_.warmup = 0, settings_.cosine = false, settings_.test_every = 0;
   const auto examples = data.examples(config, settings_.network);
   states_ = {Trainer(settings_, fp32_policy(), *examples).values(), std::move(learned)};
@@ -234,18 +247,25 @@ std::vector<Subject> Sensitivity::measure(const std::vector<Storage>& formats, R
   std::vector<std::pair<std::size_t, std::size_t>> questions;
   for (std::size_t i = 0; i < subjects.size(); ++i)
     for (std::size_t o = 1; o < subjects[i].options.size(); ++o) questions.emplace_back(i, o);
-  constexpr std::size_t at_once = 32;
-  for (std::size_t begin = 0; begin < questions.size(); begin += at_once) {
-    const std::size_t count = std::min(at_once, questions.size() - begin);
-    const std::vector<Option> answers = parallel_map(count, [&](std::size_t q) {
-      const auto [i, o] = questions[begin + q];
-      return measured(subjects[i].place, subjects[i].options[o]);
-    });
-    for (std::size_t q = 0; q < count; ++q) {
-      const auto [i, o] = questions[begin + q];
-      subjects[i].options[o] = answers[q];
-    }
-    run.progress(from + (to - from) * static_cast<double>(begin + count) / static_cast<double>(questions.size()));
+  std::vector<Trial> asked;
+  for (const auto& [i, o] : questions) {
+    const Place& place = subjects[i].place;
+    const std::string storage = to_json(subjects[i].options[o].storage).dump();
+    asked.push_back({fmt::format("{} {} {} {}", settings_.network, name_of(place.part), place.layer, storage),
+                     {{"training", identity_},
+                      {"part", name_of(place.part)},
+                      {"operator", training::name_of(place.kind)},
+                      {"layer", place.layer},
+                      {"storage", storage}}});
+  }
+  const auto answers = trials<Sensitive>(run, {"sensitivities", 1}, asked, from, to, [&](std::size_t q, Trace&) {
+    const auto [i, o] = questions[q];
+    const Option option = measured(subjects[i].place, subjects[i].options[o]);
+    return Sensitive{option.error, option.loss_scale};
+  });
+  for (std::size_t q = 0; q < questions.size(); ++q) {
+    Option& option = subjects[questions[q].first].options[questions[q].second];
+    option.error = answers[q].error, option.loss_scale = answers[q].loss_scale;
   }
   return subjects;
 }

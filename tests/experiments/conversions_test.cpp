@@ -130,9 +130,7 @@ TEST(Stretches, CountTwoToTheSixtyFour) {
 }
 
 TEST(Inputs, AreCountedOnce) {
-  const auto inputs = [](const char* text) {
-    return measure(parse_chain(text), same(RoundingMode::nearest_even)).inputs;
-  };
+  const auto inputs = [](const char* text) { return inputs_of(parse_chain(text)); };
   const uint128 one = 1;
   EXPECT_TRUE(inputs("i32>fp32>bf16") == one << 32);
   EXPECT_TRUE(inputs("u32>fp32>bf16") == one << 32);

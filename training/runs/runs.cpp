@@ -179,6 +179,13 @@ Job make_job(const Config& config, const std::string& network, const training::P
   return job;
 }
 
+Json identity_of(const Job& job, const Config& config, const Data& data) {
+  Json item = with_data(training::identity_of(job.settings, *job.policy), config, data, job);
+  item["keepsake"] = job.keepsake.what;
+  item["data"] = data.identity(job.settings.network);
+  return item;
+}
+
 namespace {
 
 /// The trainings of a list, each a trial.
@@ -217,12 +224,7 @@ class Trainings {
 
   std::vector<Trial> trials_of_jobs() const {
     std::vector<Trial> trials;
-    for (const Job& job : jobs_) {
-      Json item = with_data(training::identity_of(job.settings, *job.policy), config_, data_, job);
-      item["keepsake"] = job.keepsake.what;
-      item["data"] = data_.identity(job.settings.network);
-      trials.push_back({job.label, std::move(item)});
-    }
+    for (const Job& job : jobs_) trials.push_back({job.label, identity_of(job, config_, data_)});
     return trials;
   }
 

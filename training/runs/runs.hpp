@@ -34,6 +34,9 @@ struct Job {
   Keepsake keepsake = {};
 };
 
+/// What the result of a job depends on: for trials of it, and of what is computed with its examples.
+Json identity_of(const Job& job, const Config& config, const Data& data);
+
 /// The training of a network under a policy, as the configuration has it.
 Job make_job(const Config& config, const std::string& network, const training::Policy& policy,
              const std::string& variant, std::uint64_t seed, const Data& data, const training::Examples& examples);
