@@ -89,14 +89,18 @@ class CampaignRun {
     return found;
   }
 
-  /// Computes these of a point, and nothing else.
-  void compute(const TrialStore& store, std::size_t point, const std::set<std::string>& keys) const {
+  /// Computes one trial of a point, or none if the key is empty, on one thread. Returns the seconds it took.
+  double compute(const TrialStore& store, std::size_t point, const std::string& one) const {
     TrialSource source;
     source.store = &store;
-    source.computes = [&](const std::string& key, std::size_t) { return keys.contains(key); };
+    source.computes = [&](const std::string& key, std::size_t) { return key == one; };
+    RunOptions run = options(source);
+    run.threads = 1;
+    const auto start = std::chrono::steady_clock::now();
     try {
-      compute_trials(*campaign_.experiment, campaign_.points[point].config, options(source));
+      compute_trials(*campaign_.experiment, campaign_.points[point].config, run);
     } catch (const TrialsMissing&) {}
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   /// The report, after everything that the store lacks.
@@ -171,8 +175,10 @@ std::string duration_text(double seconds) {
 /// The largest report that other commands read (read_json).
 constexpr std::size_t readable_bytes = std::size_t{256} << 20;
 
-/// Trials that an estimate times: evenly placed among those missing, so that points of every cost are met.
-constexpr std::size_t timed_trials = 8;
+/// Trials that an estimate times: evenly placed among those missing, so that points of every cost are met. The least
+/// number of them in any case, others in the first seconds.
+constexpr std::size_t least_timed = 8, most_timed = 32;
+constexpr double timing_seconds = 10;
 
 int without_trials(const CampaignArguments& arguments, const Campaign& campaign) {
   if (arguments.json)
@@ -191,20 +197,26 @@ int dry_run(const CampaignArguments& arguments, const CampaignRun& run, const Ca
   const TrialStore store = open_store(arguments.store, TrialStore::IfAbsent::make);
   const State state = run.state(store);
   if (!state.has_trials) return without_trials(arguments, campaign);
-  const std::size_t missing = state.missing.size(), timed = std::min(missing, timed_trials);
-  double seconds = 0;
+  const std::size_t missing = state.missing.size(), places = std::min(missing, most_timed),
+                    rounds = most_timed / least_timed;
+  std::size_t timed = 0;
+  double seconds = 0, around = 0;  // of trials; of reading data and records, which each point needs once
   {
     ProgressBar bar("estimate", arguments.quiet);
-    for (std::size_t i = 0; i < timed; ++i) {
-      bar.show(static_cast<double>(i) / static_cast<double>(timed));
-      const MissingTrial& trial = state.missing[(2 * i + 1) * missing / (2 * timed)];
-      const auto start = std::chrono::steady_clock::now();
-      run.compute(store, trial.point, {trial.key});
-      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
+    for (std::size_t round = 0; round < rounds; ++round)
+      for (std::size_t i = round; i < places && (timed < least_timed || seconds + around < timing_seconds);
+           i += rounds) {
+        bar.show(static_cast<double>(timed) / static_cast<double>(places));
+        const MissingTrial& trial = state.missing[(2 * i + 1) * missing / (2 * places)];
+        const double nothing = run.compute(store, trial.point, "");
+        seconds += std::max(0.0, run.compute(store, trial.point, trial.key) - nothing);
+        around += nothing;
+        ++timed;
+      }
   }
-  const double all = timed == 0 ? 0 : seconds / static_cast<double>(timed) * static_cast<double>(missing - timed),
-               here = all / run.threads();
+  const double of_one = timed == 0 ? 0 : 1 / static_cast<double>(timed),
+               all = seconds * of_one * static_cast<double>(missing - timed),
+               here = all / run.threads() + around * of_one * static_cast<double>(campaign.points.size());
   if (arguments.json) {
     write_output(pretty({{"points", campaign.points.size()},
                          {"there", state.there + timed},
@@ -355,9 +367,9 @@ void add_campaign_command(CLI::App& app, int& status, std::string command) {
       "  {\"experiment\": \"training\", \"settings\": {\"steps\": 300, \"seeds\": 10},\n"
       "   \"grid\": {\"networks\": [\"mlp\", \"cnn\"], \"policies\": [\"amp-bf16\", \"bf16-sr\"]},\n"
       "   \"exclude\": [{\"networks\": \"cnn\", \"policies\": \"bf16-sr\"}]}\n"
-      "A grid may be a list of grids. What the store has is read, the rest computed; a stopped\n"
-      "campaign goes on. On a cluster: python3 -m halfulp campaign FILE --store DIR --scheduler\n"
-      "ADDRESS (docs/how-to/many-machines.md).");
+      "A grid may be a list of grids. What the store has is read, the rest computed;\n"
+      "a stopped campaign goes on. On a cluster: python3 -m halfulp campaign FILE\n"
+      "--store DIR --scheduler ADDRESS (docs/how-to/many-machines.md).");
   campaign->callback([arguments, &status] { status = campaign_command(*arguments); });
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -190,26 +191,39 @@ void LabelledImages::image(std::size_t index, std::span<float> out) const {
   for (std::size_t i = 0; i < rows * columns; ++i) out[i] = static_cast<float>(from[i]) / 255.0f;
 }
 
-std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
-  ImageSet set;
-  set.folder = folder.empty() ? fashion_mnist_folder : folder;
+namespace {
+
+/// The folder, and its four files: images and labels to train with, and to test with.
+struct ImageFiles {
+  std::string folder;
   std::vector<std::string> paths;
+};
+
+std::variant<ImageFiles, NotInstalled> find_images(const std::string& folder) {
+  ImageFiles files{folder.empty() ? fashion_mnist_folder : folder, {}};
   for (const char* name :
        {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    const auto path = find(set.folder, name);
+    const auto path = find(files.folder, name);
     if (!path && folder.empty())
       return NotInstalled{
           fmt::format("Fashion-MNIST is not here ({}/{}.gz): apt install dataset-fashion-mnist, or name a folder with "
                       "its four files",
-                      set.folder, name)};
+                      files.folder, name)};
     if (!path)
       refuse_file(
           folder,
           fmt::format(
               "no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST",
               name));
-    paths.push_back(*path);
+    files.paths.push_back(*path);
   }
+  return files;
+}
+
+ImageSet read_images(const ImageFiles& files) {
+  const std::vector<std::string>& paths = files.paths;
+  ImageSet set;
+  set.folder = files.folder;
   set.train = read_part(paths[0], paths[1]);
   set.test = read_part(paths[2], paths[3]);
   if (set.test.rows != set.train.rows || set.test.columns != set.train.columns)
@@ -219,6 +233,41 @@ std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
   for (const auto* bytes : {&set.train.pixels, &set.train.labels, &set.test.pixels, &set.test.labels})
     chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*bytes))));
   set.digest = verify::digest(chunks);
+  return set;
+}
+
+}  // namespace
+
+std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
+  auto found = find_images(folder);
+  if (auto* const missing = std::get_if<NotInstalled>(&found)) return *missing;
+  return read_images(std::get<ImageFiles>(found));
+}
+
+std::variant<std::shared_ptr<const ImageSet>, NotInstalled> shared_images(const std::string& folder) {
+  struct Stamp {
+    std::string path;
+    std::uintmax_t size;
+    std::filesystem::file_time_type time;
+    bool operator==(const Stamp&) const = default;
+  };
+  static std::mutex mutex;
+  static std::vector<Stamp> kept;
+  static std::shared_ptr<const ImageSet> set;
+  auto found = find_images(folder);
+  if (auto* const missing = std::get_if<NotInstalled>(&found)) return *missing;
+  const auto& files = std::get<ImageFiles>(found);
+  std::vector<Stamp> stamps;
+  for (const std::string& path : files.paths) {
+    std::error_code error;  // what cannot be read is refused below
+    stamps.push_back({path, std::filesystem::file_size(path, error), std::filesystem::last_write_time(path, error)});
+  }
+  const std::lock_guard lock(mutex);
+  if (!set || stamps != kept) {
+    set.reset();
+    set = std::make_shared<const ImageSet>(read_images(files));
+    kept = std::move(stamps);
+  }
   return set;
 }
 

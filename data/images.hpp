@@ -84,4 +84,8 @@ inline constexpr const char* fashion_mnist_folder = "/usr/share/datasets/fashion
 /// sizes that differ, no images.
 std::variant<ImageSet, NotInstalled> load_images(const std::string& folder = {});
 
+/// The same, kept for the next call of this process (47 MiB of Fashion-MNIST, which take a third of a second to unpack)
+/// until another folder is asked for, or a file's size or time has changed.
+std::variant<std::shared_ptr<const ImageSet>, NotInstalled> shared_images(const std::string& folder = {});
+
 }  // namespace halfulp

@@ -252,26 +252,23 @@ class Stage {
   void complete(const TrialKind& kind, const std::vector<std::string>& keys, const std::vector<std::size_t>& first,
                 const std::vector<std::size_t>& places, Read&& read, Compute&& compute) {
     const TrialSource& source = *run_.source;
+    std::map<std::size_t, std::size_t> place_of;
+    for (const std::size_t i : places)
+      if (first[i] == i) place_of.emplace(i, place_of.size());
+    if (source.computes && !source.waits && !source.only_lists && !source.seen)
+      complete_own(kind, keys, first, places, place_of, read, compute);
     std::vector<std::size_t> missing = read(places);
     const auto is_missing = [&](std::size_t i) { return std::binary_search(missing.begin(), missing.end(), i); };
     if (source.seen)
       for (const std::size_t i : places)
         if (first[i] == i) source.seen(keys[i], trials_[i], !is_missing(i));
-    std::map<std::size_t, std::size_t> place_of;
-    for (const std::size_t i : places)
-      if (first[i] == i) place_of.emplace(i, place_of.size());
     while (!missing.empty()) {
       std::vector<std::size_t> own;
       for (const std::size_t i : missing)
         if (first[i] == i && !source.only_lists &&
             (!source.computes || source.computes(keys[i], place_of[i]) || damaged_.contains(keys[i])))
           own.push_back(i);
-      each(own, [&](std::size_t i) {
-        compute(i);
-        const std::lock_guard lock(telling_);
-        damaged_.erase(keys[i]);
-        if (source.computed) source.computed(keys[i], trials_[i]);
-      });
+      compute_all(own, keys, compute);
       missing = read(missing);
       if (missing.empty()) return;
       if (!source.waits || source.only_lists) {
@@ -286,6 +283,34 @@ class Stage {
       } while (!source.store->has(kind, trials_[missing.front()]));
       missing = read(missing);
     }
+  }
+
+  template <class Compute>
+  void compute_all(const std::vector<std::size_t>& places, const std::vector<std::string>& keys, Compute&& compute) {
+    each(places, [&](std::size_t i) {
+      compute(i);
+      const std::lock_guard lock(telling_);
+      damaged_.erase(keys[i]);
+      if (run_.source->computed) run_.source->computed(keys[i], trials_[i]);
+    });
+  }
+
+  /// The same where others' records are absent, and stay so: then they cannot all be put together, and nobody reads
+  /// those that are there. A part of a large stage would otherwise read all of it.
+  template <class Read, class Compute>
+  void complete_own(const TrialKind& kind, const std::vector<std::string>& keys, const std::vector<std::size_t>& first,
+                    const std::vector<std::size_t>& places, const std::map<std::size_t, std::size_t>& place_of,
+                    Read&& read, Compute&& compute) {
+    std::vector<std::size_t> own;
+    std::size_t absent = 0;
+    for (const std::size_t i : places) {
+      if (first[i] != i) continue;
+      if (run_.source->computes(keys[i], place_of.at(i))) own.push_back(i);
+      else absent += !run_.source->store->has(kind, trials_[i]);
+    }
+    if (absent == 0) return;
+    compute_all(read(own), keys, compute);
+    throw TrialsMissing(kind, absent, place_of.size());
   }
 
   std::string operands_name() const { return std::string(kind_.name) + "_operands"; }

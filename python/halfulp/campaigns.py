@@ -25,7 +25,9 @@ from . import _command, _core
 
 FAILURES = 3  # of one trial, before the campaign gives up
 LOSSES = 20  # of the connection one after the other, without a trial between them
-PIECE_SECONDS = 20.0  # what a worker gets at a time, once it is known how long trials of a point take
+PIECE_SECONDS = 30.0  # what a worker gets at a time, once it is known how long trials of a point take
+LEAST_SECONDS = 4.0  # the same towards the end, when workers share what is left
+MOST_AROUND = 1.0  # seconds of a piece at most that count as starting it, rather than as its trials
 PATIENCE = 30.0  # seconds without a worker's heartbeat, after which others get its trials
 RECONNECT = 300.0  # seconds in which a scheduler that went away, or a first worker, may come
 
@@ -179,6 +181,7 @@ class Round:
         self.store, self.shared, self.backend, self.engine, self.note, self.failures = store, shared, backend, engine, note, failures
         self.mine = program()
         self.seconds: dict[int, float] = {}  # of one trial of a point, as it was so far
+        self.around = MOST_AROUND  # the seconds that a piece of no trials would take, as far as is known
         self.running: dict[Any, list[Waiting]] = {}
         self.begun, self.told, self.looked = 0.0, 0.0, 0.0
         self.silent = set[str]()  # workers without a heartbeat, which get nothing
@@ -191,12 +194,14 @@ class Round:
         return sum(self.engine.client.nthreads().values())
 
     def piece(self) -> list[Waiting]:
-        """The next trials for one worker, all of one point: a point that is new gives one, and shows how long they take."""
+        """The next trials for one worker, all of one point. The first piece of all is one trial, which shows how long they
+        take; a point that is new gives a shorter piece, as its own may take longer than those of others."""
         if self.alone:
             return [self.alone.pop(0)]
         point, queue = next(iter(self.waiting.items()))
-        size = int(PIECE_SECONDS / max(self.seconds[point], 1e-3)) if point in self.seconds else 1
-        size = max(1, min(size, self.left() // (4 * max(1, self.threads()))))  # towards the end smaller ones
+        known = [self.seconds[point]] if point in self.seconds else [2 * max(self.seconds.values())] if self.seconds else []
+        each = max(*known, 1e-4) if known else 0.0
+        size = max(1, min(int(PIECE_SECONDS / each), max(self.left() // (4 * max(1, self.threads())), int(LEAST_SECONDS / each)))) if known else 1
         taken, self.waiting[point] = queue[:size], queue[size:]
         if not self.waiting[point]:
             del self.waiting[point]
@@ -248,7 +253,11 @@ class Round:
             raise _Lost("the scheduler forgot a task")
         if future.status == "error":
             return self.failed(future.exception(), piece)
-        answer = future.result()
+        try:
+            answer = future.result(timeout=PATIENCE)
+        except self.engine.dask.TimeoutError:  # it lies with a worker that has frozen since
+            self.note(f"a worker does not hand over the answer to {piece[0][2]}; others are asked")
+            return self.submit(piece)
         if "program" in answer:
             raise ValueError(f"worker on {answer['host']}: {answer['program']}; this is {self.mine}; accepted: workers of the same revision")
         keys = [key for _, key, _ in piece]
@@ -258,7 +267,10 @@ class Round:
             keep_records(self.store, answer["records"], keys)
         except OSError as error:
             raise CampaignFailed(f"{self.store}: a record cannot be written: {error.strerror or error}") from None
-        point, each = piece[0][0], answer["seconds"] / len(piece)
+        point, each = piece[0][0], answer["seconds"]
+        self.around = min(self.around, each)
+        if len(piece) > 1:  # one alone does not show which part is its own
+            each = (each - self.around) / len(piece)
         self.seconds[point] = 0.7 * self.seconds[point] + 0.3 * each if point in self.seconds else each
         self.done |= set(keys)
 

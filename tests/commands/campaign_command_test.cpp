@@ -183,11 +183,13 @@ TEST_F(CampaignCommand, EstimatesFromTrialsThatItKeeps) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Json estimate = Json::parse(outcome.out);
   EXPECT_EQ(estimate["points"], 3);
-  EXPECT_EQ(estimate["timed"], 8);
-  EXPECT_EQ(estimate["there"], 8);
-  EXPECT_EQ(estimate["missing"], all - 8);
+  const std::size_t timed = estimate["timed"];
+  EXPECT_GE(timed, 8u);
+  EXPECT_LE(timed, 32u);
+  EXPECT_EQ(estimate["there"], timed);
+  EXPECT_EQ(estimate["missing"], all - timed);
   EXPECT_GT(estimate["seconds"].get<double>(), 0);
-  EXPECT_EQ(Json::parse(command({"--list", "--json"}).out)["there"], 8);
+  EXPECT_EQ(Json::parse(command({"--list", "--json"}).out)["there"], timed);
   (void)command({"--out", "-"});
   EXPECT_EQ(command({"--dry-run"}).out,
             "3 points, " + std::to_string(all) + " trials: " + std::to_string(all) + " are there, 0 missing\n");

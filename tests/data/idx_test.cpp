@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -171,6 +172,22 @@ TEST(Images, AFolderOfTheUser) {
   EXPECT_EQ(set.digest.size(), 32u);
   folder.write("t10k-labels-idx1-ubyte.gz", gzip(idx({2}, "\x03\x04")));
   EXPECT_NE(std::get<ImageSet>(load_images(folder.path.string())).digest, set.digest);
+}
+
+TEST(Images, AreKeptUntilAFileChanges) {
+  const Folder folder;
+  const auto shared = [&] { return std::get<std::shared_ptr<const ImageSet>>(shared_images(folder.path.string())); };
+  const auto first = shared();
+  EXPECT_EQ(shared(), first);
+  EXPECT_EQ(first->digest, std::get<ImageSet>(load_images(folder.path.string())).digest);
+  const std::string labels = folder.of("train-labels-idx1-ubyte");
+  folder.write("train-labels-idx1-ubyte", idx({4}, "\x01\x02\x09\x03"));
+  std::filesystem::last_write_time(labels, std::filesystem::last_write_time(labels) + std::chrono::seconds(2));
+  EXPECT_NE(shared()->digest, first->digest);
+  const Folder other;
+  EXPECT_EQ(std::get<std::shared_ptr<const ImageSet>>(shared_images(other.path.string()))->digest, first->digest);
+  EXPECT_TRUE(std::holds_alternative<NotInstalled>(shared_images()) ||
+              std::get<std::shared_ptr<const ImageSet>>(shared_images())->train.size() == 60'000);
 }
 
 TEST(Images, RefusesInOneLine) {

@@ -139,9 +139,9 @@ Data::Data(const Config& config, const std::vector<std::string>& networks) {
   for (const std::string& network : networks) (is_text(network) ? text : images) = true;
   users_folder_ = config.text("data"), users_text_ = config.text("text");
   if (images) {
-    auto loaded = load_images(config.text("data"));
+    auto loaded = shared_images(config.text("data"));
     if (auto* const missing = std::get_if<NotInstalled>(&loaded)) no_images_ = missing->reason;
-    else images_ = std::move(std::get<ImageSet>(loaded));
+    else images_ = std::get<std::shared_ptr<const ImageSet>>(loaded);
     if (images_ && (images_->train.rows != 28 || images_->train.columns != 28))
       throw std::invalid_argument(fmt::format("{}: images of {} x {}; accepted: 28 x 28", config.text("data"),
                                               images_->train.rows, images_->train.columns));

@@ -50,7 +50,7 @@ class Data {
   Json identity(const std::string& network) const;
 
  private:
-  std::optional<ImageSet> images_;
+  std::shared_ptr<const ImageSet> images_;
   std::optional<CharacterText> text_;
   std::string no_images_, no_text_, users_folder_, users_text_;
 };
