@@ -57,6 +57,14 @@ class Reader {
     if (!value.is_object()) refuse(name + ": no JSON object; accepted: {\"PARAMETER\": VALUE, ...}");
     return value;
   }
+  void require_parameter(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : parameters_) {
+      if (parameter.name == name) return;
+      names.push_back(parameter.name);
+    }
+    refuse("grid: " + unknown_name("parameter", name, std::move(names)));
+  }
   /// A list may be written as one value, or as on the command line: "fp32", "fp32,bf16".
   Json with_lists(Json values) const {
     for (const Parameter& parameter : parameters_) {
@@ -93,8 +101,9 @@ class Reader {
         combinations = values.size() > std::numeric_limits<std::uint64_t>::max() / combinations
                            ? std::numeric_limits<std::uint64_t>::max()
                            : combinations * values.size();
-        if (std::find(campaign_.axes.begin(), campaign_.axes.end(), parameter) == campaign_.axes.end())
-          campaign_.axes.push_back(parameter);
+        if (std::find(campaign_.axes.begin(), campaign_.axes.end(), parameter) != campaign_.axes.end()) continue;
+        require_parameter(parameter);  // points of earlier grids have no value of it either
+        campaign_.axes.push_back(parameter);
       }
       total = combinations > std::numeric_limits<std::uint64_t>::max() - total
                   ? std::numeric_limits<std::uint64_t>::max()

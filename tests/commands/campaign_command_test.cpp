@@ -87,6 +87,7 @@ TEST(Campaign, RefusesWhatItCannotBe) {
   has(with("/experiment", "trainig"), "did you mean training");
   has(with("/grids", 1), "did you mean grid");
   has(with("/grid/policys", Json::array({"fp32"})), "policys");
+  has(with("/grid", Json::parse(R"([{"lr": [0.1]}, {"s": [1]}])")), "grid: unknown parameter 's'");
   has(with("/grid/lr", 0.1), "accepted: a list of values");
   has(with("/grid/lr", Json::array()), "accepted: a list of values");
   has(with("/grid/lr", Json::parse("[0.1, 0.1]")), "twice");
