@@ -4,7 +4,22 @@
 
 #include <string_view>
 
+#include <fcntl.h>
+
+namespace {
+
+/// A standard stream that was closed (`>&-`) must not become the first file that is opened: what is printed would go
+/// there. It is given a file on which its use fails, or for errors, nothing happens.
+void hold_standard_streams() {
+  constexpr int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int stream = 0; stream < 3; ++stream)
+    if (::fcntl(stream, F_GETFD) == -1) (void)::open("/dev/null", modes[stream]);  // takes the lowest free number
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  hold_standard_streams();
   std::string_view called = argc > 0 ? argv[0] : "";
   called.remove_prefix(called.rfind('/') + 1);  // npos + 1 is 0
   if (called.starts_with("halfulp-")) called.remove_prefix(8);

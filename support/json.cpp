@@ -76,21 +76,71 @@ class Watcher : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0;
 };
 
-template <class AnyJson>
-AnyJson parsed(const std::string& text, const std::string& name) {
+void watch(const std::string& text, const std::string& name) {
   Watcher watcher(text, name);
   // The library takes a NUL for the end of the text.
   if (const auto nul = text.find('\0'); nul != text.npos) watcher.not_json(nul);
   nlohmann::json::sax_parse(text, &watcher);
-  return AnyJson::parse(text);
 }
+
+/// Builds what was watched before, so that no member is there twice. (The library's own builder looks each new member
+/// up among all others of its object, which lie in a list: 200,000 members took a minute.)
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return add({}); }
+  bool boolean(bool x) override { return add(x); }
+  bool number_integer(number_integer_t x) override { return add(x); }
+  bool number_unsigned(number_unsigned_t x) override { return add(x); }
+  bool number_float(number_float_t x, const string_t&) override { return add(x); }
+  bool string(string_t& x) override { return add(std::move(x)); }
+  bool binary(binary_t&) override { return false; }  // no JSON text has any
+  bool start_object(std::size_t) override { return begin(Json::object()); }
+  bool start_array(std::size_t) override { return begin(Json::array()); }
+  bool key(string_t& member) override {
+    open_.back()->get_ref<Json::object_t&>().Container::emplace_back(std::move(member), Json());
+    return true;
+  }
+  bool end_object() override { return open_.pop_back(), true; }
+  bool end_array() override { return open_.pop_back(), true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+  Json result;
+
+ private:
+  using Container = Json::object_t::Container;
+
+  /// Where the next value belongs: behind the latest key, or at the end of a list.
+  Json& place() {
+    if (open_.empty()) return result;
+    if (open_.back()->is_object()) return open_.back()->get_ref<Json::object_t&>().Container::back().second;
+    return open_.back()->get_ref<Json::array_t&>().emplace_back();
+  }
+  bool add(Json value) {
+    place() = std::move(value);
+    return true;
+  }
+  bool begin(Json empty) {
+    Json& here = place();
+    here = std::move(empty);
+    open_.push_back(&here);  // it stays where it is while it is open: only what it holds grows
+    return true;
+  }
+
+  std::vector<Json*> open_;
+};
 
 }  // namespace
 
-Json parse_json(const std::string& text, const std::string& name) { return parsed<Json>(text, name); }
+Json parse_json(const std::string& text, const std::string& name) {
+  watch(text, name);
+  Builder builder;
+  Json::sax_parse(text, &builder);
+  return std::move(builder.result);
+}
 
 nlohmann::json parse_large_json(const std::string& text, const std::string& name) {
-  return parsed<nlohmann::json>(text, name);
+  watch(text, name);
+  return nlohmann::json::parse(text);
 }
 
 Json read_json(const std::string& path) {

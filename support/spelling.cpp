@@ -1,6 +1,7 @@
 #include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <numeric>
 
@@ -56,6 +57,13 @@ std::size_t character(std::string_view text) {
   return overlong || beyond ? 0 : size;
 }
 
+/// The controls of bidirectional text (Unicode Standard Annex 9), by which a line may look like another.
+bool turns_writing(std::string_view character) {
+  constexpr std::array<std::string_view, 12> controls{"\u061c", "\u200e", "\u200f", "\u202a", "\u202b", "\u202c",
+                                                      "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+  return std::find(controls.begin(), controls.end(), character) != controls.end();
+}
+
 }  // namespace
 
 std::string clean(std::string_view text) {
@@ -64,7 +72,7 @@ std::string clean(std::string_view text) {
     const std::size_t size = character(text.substr(i));
     const bool control = size == 1 && std::iscntrl(static_cast<unsigned char>(text[i]));
     const bool c1 = size == 2 && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0;  // U+0080 to 9F
-    size == 0 || control || c1 ? result += '?' : result += text.substr(i, size);
+    size == 0 || control || c1 || turns_writing(text.substr(i, size)) ? result += '?' : result += text.substr(i, size);
     i += size == 0 ? 1 : size;
   }
   return result;

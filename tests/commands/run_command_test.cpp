@@ -180,6 +180,18 @@ TEST_F(RunCommand, a_full_disk_is_one_line) {
     EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
 }
 
+TEST_F(RunCommand, a_closed_stream_is_no_file_that_is_opened_later) {
+  const auto by_shell = [&](const std::string& words) {
+    return tests::run_program({"/bin/sh", "-c", "\"$0\" " + words, HALFULP_COMMAND});
+  };
+  const std::string verify = "verify add --format e4m3 --against oracle --exhaustive --quiet --state " + path("state");
+  const Outcome lost = by_shell(verify + " >&-");
+  EXPECT_EQ(lost.status, 2);
+  EXPECT_EQ(lost.err.find("halfulp: cannot write standard output: "), 0u) << lost.err;
+  EXPECT_EQ(by_shell(verify + " 2>&-").status, 0);
+  EXPECT_EQ(by_shell("calc - <&-").status, 2);
+}
+
 TEST_F(RunCommand, an_explicit_backend_that_is_missing_is_status_3) {
   const Outcome listed = run_halfulp({"run", name, "--backend", "emulated,cuda", "--out", path("r.json"), "--config",
                                       std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"});

@@ -7,9 +7,8 @@ using namespace halfulp;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto identity = [&] {
-    return read_json_bytes(data, size, [](const Json& json) {
-      return training::parse_policy(json, "fuzz.json").identity().dump();
-    });
+    return read_json_bytes(
+        data, size, [](const Json& json) { return training::parse_policy(json, "fuzz.json").identity().dump(); });
   };
   demand(identity() == identity(), "a policy is the same each time");
   return 0;

@@ -9,7 +9,8 @@ using namespace halfulp;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   read_json_bytes(data, size, [](const Json& json) {
     const auto errors = report_errors(json);
-    for (const std::string& error : errors) demand(!error.empty() && error.find('\n') == error.npos, "a problem is one line");
+    for (const std::string& error : errors)
+      demand(!error.empty() && error.find('\n') == error.npos, "a problem is one line");
     if (!errors.empty()) return std::string();
     std::string text;
     const Json tables = cli::tables_with_claims(json);

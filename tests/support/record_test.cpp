@@ -157,5 +157,19 @@ TEST(Records, SayTheirFields) {
   EXPECT_EQ(fields_of<Shapes>().size(), 8u) << "fields may depend on what earlier ones hold";
 }
 
+/// A text is read as the library reads it, and in time that grows with its length alone.
+TEST(ParseJson, BuildsWhatTheLibraryBuilds) {
+  for (const char* text :
+       {"7", "\"s\"", "null", "[]", "{}",
+        "[1, -2, 2.5, 1e300, \"x\", null, true, {\"b\": [], \"a\": {\"c\": [[]]}}, 18446744073709551615]"})
+    EXPECT_EQ(parse_json(text, "t").dump(), Json::parse(text).dump()) << text;
+  std::string many = "{";
+  for (int i = 0; i < 200'000; ++i) many += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":[" + std::to_string(i) + "]";
+  const Json json = parse_json(many + "}", "t");  // half a minute, if each member were looked up among the others
+  ASSERT_EQ(json.size(), 200'000u);
+  EXPECT_EQ(json.rbegin().key(), "k199999");
+  EXPECT_EQ(json.rbegin()->dump(), "[199999]");
+}
+
 }  // namespace record_test
 }  // namespace halfulp::recorded

@@ -10,6 +10,7 @@ TEST(Spelling, CleanHidesWhatATerminalWouldObey) {
   EXPECT_EQ(clean("fp16, \u00fc, \u20ac, \U0001d11e"), "fp16, \u00fc, \u20ac, \U0001d11e");
   EXPECT_EQ(clean("a\033[31mb\nc\x7f"), "a?[31mb?c?");
   EXPECT_EQ(clean("\u009b1m"), "?1m") << "a control character of Latin-1";
+  EXPECT_EQ(clean("a\u202egnp.\u2066exe\u2069"), "a?gnp.?exe?") << "controls of bidirectional text";
   EXPECT_EQ(clean(std::string("a\0b", 3)), "a?b");
 }
 
