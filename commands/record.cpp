@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include <unistd.h>
@@ -56,7 +57,9 @@ class FolderInTheMaking {
     std::error_code error;
     if (fs::exists(fs::symlink_status(target_, error)))
       throw std::invalid_argument(fmt::format("--out {}: it is there already; accepted: a new folder", out));
-    path_ = target_.parent_path() / fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid());
+    // In containers that share a folder all processes may have the same number.
+    path_ = target_.parent_path() /
+            fmt::format(".{}.{}-{:08x}.tmp", target_.filename().string(), ::getpid(), std::random_device{}());
     if (!fs::create_directory(path_, error))
       throw std::invalid_argument(
           fmt::format("--out {}: cannot make a folder there: {}", out, error ? error.message() : "it exists"));

@@ -42,10 +42,14 @@ bool is_device(const fs::path& path) {
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// Also where two machines share the folder, and their processes have the same number.
-fs::path temporary_beside(const fs::path& target, const char* kind) {
+/// Of this process, also where machines or containers share a folder, and their processes have the same number.
+std::string process_name() {
   static const unsigned chance = std::random_device{}();
-  return target.parent_path() / fmt::format(".{}.{}-{:08x}.{}", target.filename().string(), ::getpid(), chance, kind);
+  return fmt::format("{}-{:08x}", ::getpid(), chance);
+}
+
+fs::path temporary_beside(const fs::path& target, const char* kind) {
+  return target.parent_path() / fmt::format(".{}.{}.{}", target.filename().string(), process_name(), kind);
 }
 
 /// An open file descriptor. The destructor ignores errors of closing; close() reports them.
@@ -183,7 +187,7 @@ LargeFile::LargeFile(const std::string& path, std::uint64_t bytes) : path_(path)
   if (is_device(target_)) cannot_write(path, "it is no regular file");
   constexpr std::size_t longest_stem = 200;  // a name has at most 255 bytes
   temporary_ = target_.parent_path() / fmt::format(".{}.{}{}", target_.stem().string().substr(0, longest_stem),
-                                                   ::getpid(), target_.extension().string());
+                                                   process_name(), target_.extension().string());
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) cannot_write(path_, std::strerror(errno));
   // Some file systems cannot take room in advance: there, writing fails when the room ends.

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -71,7 +72,7 @@ def keep_records(store: str | os.PathLike[str], records: Mapping[str, bytes], ag
         if name not in replaced and file.exists():
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{file.name}.{os.getpid()}.tmp")  # as the program names them: `halfulp store --prune` knows them
+        unfinished = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")  # as the program names them: `halfulp store --prune` knows them
         unfinished.write_bytes(content)
         os.replace(unfinished, file)
 
