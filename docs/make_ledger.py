@@ -18,8 +18,8 @@ TEXT = """# Who agrees with whom
 
 `evidence/ledger` holds what `halfulp verify --ledger` wrote: for an operation and all its inputs, a digest of the
 results. Equal digests are equal results, bit for bit ([what is proven, and how](../explanation/evidence.md)).
-`docs/make_ledger.py` makes this page from those files. A *setting* is a rounding mode with its way of overflow, of flushing
-and of tininess.
+`docs/make_ledger.py` makes this page from those files. A *setting* is a rounding mode with its way of overflow, of
+flushing and of tininess.
 
 {summary}
 
@@ -47,8 +47,10 @@ def inputs(count):
 
 def page(entries):
     """The page, and the settings of which two digests differ."""
-    settings = collections.defaultdict(dict)  # (operation, from, to, inputs) -> setting -> reference -> entry
+    settings = collections.defaultdict(dict)  # (operation, from, to, inputs) -> setting -> entries
     for entry in entries:
+        if entry["inputs"]["kind"] != "all":  # a sample shows less than the page says
+            continue
         task = dict(entry["task"])
         place = (task.pop("operation"), task.pop("from"), task.pop("to"), entry["inputs"]["count"])
         settings[place].setdefault(json.dumps(task, sort_keys=True), []).append(entry)

@@ -3,7 +3,8 @@ file(REMOVE_RECURSE ${WORK})
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 
 # As a subdirectory all of halfulp is compiled again: for the smallest instruction set, and quickly.
-set(use -DHALFULP_SOURCE=${SOURCE} -DCMAKE_BUILD_TYPE=Debug "-DHALFULP_WITHOUT_VECTORS=HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3")
+set(use -DHALFULP_SOURCE=${SOURCE} -DCMAKE_BUILD_TYPE=Debug
+  "-DHALFULP_WITHOUT_VECTORS=HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3")
 if(MODE STREQUAL installed)
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   set(use -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_BUILD_TYPE=Release)

@@ -123,8 +123,8 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_plan(const FloatFormat
 template <class T>
 std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
                                                                  Source source) {
-  // Searching for the limits takes a microsecond or two, as long as rounding hundreds of numbers: a thread that rounds
-  // short arrays does it once for each change of format.
+  // The limits are searched for. Where arrays are short that takes longer than rounding them (a third of the time of
+  // calibrating weights row by row), so a thread searches only when the format changes.
   struct Latest {
     FloatFormat format;
     Rounding rounding;

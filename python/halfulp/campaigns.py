@@ -202,7 +202,10 @@ class Round:
         point, queue = next(iter(self.waiting.items()))
         known = [self.seconds[point]] if point in self.seconds else [2 * max(self.seconds.values())] if self.seconds else []
         each = max(*known, 1e-4) if known else 0.0
-        size = max(1, min(int(PIECE_SECONDS / each), max(self.left() // (4 * max(1, self.threads())), int(LEAST_SECONDS / each)))) if known else 1
+        size = 1
+        if known:
+            share = self.left() // (4 * max(1, self.threads()))  # towards the end smaller ones
+            size = max(1, min(int(PIECE_SECONDS / each), max(share, int(LEAST_SECONDS / each))))
         taken, self.waiting[point] = queue[:size], queue[size:]
         if not self.waiting[point]:
             del self.waiting[point]
@@ -270,7 +273,7 @@ class Round:
             raise CampaignFailed(f"{self.store}: a record cannot be written: {error.strerror or error}") from None
         point, each = piece[0][0], answer["seconds"]
         self.around = min(self.around, each)
-        if len(piece) > 1:  # one alone does not show which part is its own
+        if len(piece) > 1:  # of a single trial it is not known how much was starting the piece
             each = (each - self.around) / len(piece)
         self.seconds[point] = 0.7 * self.seconds[point] + 0.3 * each if point in self.seconds else each
         self.done |= set(keys)
@@ -279,7 +282,7 @@ class Round:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if type(error).__name__ == "KilledWorker":
             text = "the workers that computed it died"
-        if len(piece) > 1:  # one of them may have failed alone: each is tried again by itself
+        if len(piece) > 1:  # perhaps only one of them failed: each is tried again by itself
             self.note(f"{len(piece)} trials failed together, and are tried alone: {text}")
         else:
             _, key, label = piece[0]
