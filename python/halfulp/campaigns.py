@@ -137,7 +137,8 @@ class Engine:
 
     def reconnect(self) -> None:
         """After the connection was lost: waits for the scheduler."""
-        if self.client.status == "running":
+        if self.client.status == "running":  # Dask was faster
+            self._note("what was given away is lost; the scheduler answers again")
             return
         if self._scheduler is None:
             raise CampaignFailed("the cluster's own scheduler is gone; what is done is in the store")
