@@ -16,10 +16,12 @@
 #include <halfulp/support/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <concepts>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -304,24 +306,35 @@ constexpr IfGiven<Rule> if_given(Rule rule) {
   return {rule};
 }
 
-/// A list of what another rule takes.
+/// A list of what another rule takes; for an array, of its length.
 template <class Rule>
 struct Each {
   Rule rule;
   template <class T>
   void read(const JsonValue& json, std::vector<T>& all) const {
-    const Json& list = json.list();
-    all.assign(list.size(), T{});
-    for (std::size_t i = 0; i < all.size(); ++i)
-      rule.read(JsonValue(list[i], json.where() + "[" + std::to_string(i) + "]"), all[i]);
+    all.assign(json.list().size(), T{});
+    read(json, std::span(all));
   }
-  template <class T>
-  Json write(const std::vector<T>& all) const {
+  template <class T, std::size_t N>
+  void read(const JsonValue& json, std::array<T, N>& all) const {
+    if (json.list().size() != N) json.refuse("a list of " + std::to_string(N));
+    read(json, std::span<T>(all));
+  }
+  template <class List>
+  Json write(const List& all) const {
     Json list = Json::array();
-    for (const T& one : all) list.push_back(rule.write(one));
+    for (const auto& one : all) list.push_back(rule.write(one));
     return list;
   }
   std::string accepted() const { return "a list, each " + rule.accepted(); }
+
+ private:
+  template <class T>
+  void read(const JsonValue& json, std::span<T> all) const {
+    const Json& list = json.list();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      rule.read(JsonValue(list[i], json.where() + "[" + std::to_string(i) + "]"), all[i]);
+  }
 };
 template <class Rule>
 constexpr Each<Rule> each(Rule rule) {
@@ -334,9 +347,11 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 template <class T>
-inline constexpr bool is_vector = false;
+inline constexpr bool is_list = false;
 template <class T>
-inline constexpr bool is_vector<std::vector<T>> = true;
+inline constexpr bool is_list<std::vector<T>> = true;
+template <class T, std::size_t N>
+inline constexpr bool is_list<std::array<T, N>> = true;
 }  // namespace detail
 
 /// What a type says by itself. Enumerations say nothing: their fields have a rule.
@@ -347,7 +362,7 @@ constexpr auto rule_for() {
   else if constexpr (std::is_same_v<T, double>) return AnyNumber{};
   else if constexpr (std::is_same_v<T, std::string>) return Text{};
   else if constexpr (detail::is_optional<T>) return or_null(rule_for<layout, typename T::value_type>());
-  else if constexpr (detail::is_vector<T>) return each(rule_for<layout, typename T::value_type>());
+  else if constexpr (detail::is_list<T>) return each(rule_for<layout, typename T::value_type>());
   else return Inner<layout>{};
 }
 

@@ -4,6 +4,7 @@
 #include <halfulp/experiments/attribution/product.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -354,40 +355,41 @@ void run_attribution(const Config& config, Run& run) {
       }
     });
   };
-  struct Measured {
-    ChoiceResult result;
-    Trace trace;
-  };
-  const auto attribute_all = [&](const std::vector<OperandStates>& all, double from, double to) {
-    std::vector<ChoiceResult> results;
-    constexpr std::size_t wave = 4;
-    for (std::size_t begin = 0; begin < choices.size(); begin += wave) {
-      auto part = parallel_map(std::min(wave, choices.size() - begin), [&](std::size_t i) {
-        const Choice& c = choices[begin + i];
-        Measured m{{}, Trace(run.trace.limit())};
-        m.result = attribute(all[2 * c.format], all[2 * c.format + 1], s.accumulators[c.accumulator], s, m.trace);
-        return m;
-      });
-      for (Measured& m : part) results.push_back(m.result), run.trace.append(m.trace);
-      run.progress(from + (to - from) * static_cast<double>(begin + part.size()) / static_cast<double>(choices.size()));
+  const auto attribute_all = [&](const Matrix& a, const Matrix& b, const std::vector<OperandStates>& all, double from,
+                                 double to) {
+    std::vector<Trial> asked;
+    for (const Choice& c : choices) {
+      const std::string &formats = s.formats[c.format].name, &accumulator = s.accumulators[c.accumulator].name;
+      asked.push_back({fmt::format("{} {} {} terms", formats, accumulator, a.columns),
+                       {{"a", digest_of(a.values)},
+                        {"b", digest_of(b.values)},
+                        {"rows", a.rows},
+                        {"columns", b.rows},
+                        {"formats", formats},
+                        {"accumulator", accumulator},
+                        {"output", config.text("output")},
+                        {"rounding", config.text("rounding")},
+                        {"sources", s.active}}});
     }
-    return results;
+    return trials<ChoiceResult>(run, {"parts", 1}, asked, from, to, [&](std::size_t i, Trace& trace) {
+      const Choice& c = choices[i];
+      return attribute(all[2 * c.format], all[2 * c.format + 1], s.accumulators[c.accumulator], s, trace);
+    });
   };
 
   const std::vector<OperandStates> main = operands(factors.a, factors.b);
   for (const OperandStates& o : main) record_conversions(o, s.rounding, run.trace);
   Curves curves;
-  curves.main = attribute_all(main, 0, 0.4);
+  curves.main = attribute_all(factors.a, factors.b, main, 0, 0.4);
   for (std::size_t l = 0; l < s.lengths.size(); ++l) {
     const double share = 0.4 / static_cast<double>(s.lengths.size());
     curves.lengths.push_back(s.lengths[l]);
-    curves.by_length.push_back(
-        attribute_all(operands(corner(growing.a, 8, s.lengths[l]), corner(growing.b, 8, s.lengths[l])),
-                      0.4 + share * static_cast<double>(l), 0.4 + share * static_cast<double>(l + 1)));
+    const Matrix a = corner(growing.a, 8, s.lengths[l]), b = corner(growing.b, 8, s.lengths[l]);
+    curves.by_length.push_back(attribute_all(a, b, operands(a, b), 0.4 + share * static_cast<double>(l),
+                                             0.4 + share * static_cast<double>(l + 1)));
   }
   report_sources(s, choices, curves, run.report);
   channels_report(s, run);
-  run.progress(0.9);
   promotion_report(s, run);
 }
 

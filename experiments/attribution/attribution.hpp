@@ -59,6 +59,25 @@ struct ChoiceResult {
   bool powers_of_two = false;          ///< all scales are powers of two, by their rule
   bool scaling_is_zero = true;         ///< in the forward order, exactly
 };
+template <class V>
+void fields(V& v, ChoiceResult& r) {
+  v("separate_products", r.separate_products);
+  v("unit", r.unit);
+  v("no_reverse", r.no_reverse);
+  v("forward", r.forward);
+  v("reverse", r.reverse);
+  v("alone", r.alone);
+  v("has_reverse", r.has_reverse);
+  v("has_alone", r.has_alone);
+  v("total", r.total);
+  v("outputs", r.outputs);
+  v("overflowed", r.overflowed);
+  v("not_adding_up", r.not_adding_up);
+  v("not_alone", r.not_alone);
+  v("not_the_definition", r.not_the_definition);
+  v("powers_of_two", r.powers_of_two);
+  v("scaling_is_zero", r.scaling_is_zero);
+}
 
 /// Splits one product. Operations of its first output are recorded.
 ChoiceResult attribute(const OperandStates& a, const OperandStates& b, const Inside& inside, const Settings& s,

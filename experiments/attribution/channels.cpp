@@ -1,6 +1,7 @@
 #include <halfulp/data/quantized_tensor.hpp>
 #include <halfulp/experiments/attribution/attribution.hpp>
 #include <halfulp/experiments/publications.hpp>
+#include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -54,6 +55,15 @@ struct Cell {
   double saturated = 0;
   ChannelPart part_of_others, part_of_outlier;
 };
+template <class V>
+void fields(V& v, Cell& c) {
+  v("others", c.loss.others);
+  v("column", c.loss.column);
+  v("others_zeroed", c.loss.others_zeroed);
+  v("saturated", c.saturated);
+  v("part_of_others", c.part_of_others);
+  v("part_of_outlier", c.part_of_outlier);
+}
 
 Cell measure_channels(const OperandFormat& format, const Settings& s, double factor) {
   Matrix a = sample_matrix(Samples::normal, s.seed, 0, tokens, channels);
@@ -86,7 +96,15 @@ void channels_report(const Settings& s, Run& run) {
   };
   for (const FormatPair& pair : s.formats) put(pair.a);
   const std::vector<double>& factors = s.outliers;
-  const auto cells = parallel_map(formats.size() * factors.size(), [&](std::size_t i) {
+  std::vector<Trial> asked;
+  for (const OperandFormat& format : formats)
+    for (const double factor : factors)
+      asked.push_back({fmt::format("channels {} {}", format.name, factor),
+                       {{"format", format.name},
+                        {"rounding", name_in(rounding_modes, s.rounding.mode)},
+                        {"seed", s.seed},
+                        {"factor", number(factor)}}});
+  const auto cells = trials<Cell>(run, {"channels", 1}, asked, 0.8, 0.9, [&](std::size_t i, Trace&) {
     return measure_channels(formats[i / factors.size()], s, factors[i % factors.size()]);
   });
 
@@ -152,12 +170,25 @@ struct Promoted {
   Measure unit;
   double others = 0;  ///< norm of the other sources' parts: 0
 };
+template <class V>
+void fields(V& v, Promoted& p) {
+  v("unit", p.unit);
+  v("others", p.others);
+}
 
 }  // namespace
 
 void promotion_report(const Settings& s, Run& run) {
   const OperandFormat e4m3 = parse_operand_format("e4m3");
-  const auto cells = parallel_map(kinds.size() * lengths.size() * sums.size(), [&](std::size_t i) {
+  std::vector<Trial> asked;
+  for (const Samples samples : kinds)
+    for (const std::size_t n : lengths)
+      for (const std::string_view sum : sums) {
+        const std::string_view name = sample_names[static_cast<std::size_t>(samples)];
+        asked.push_back({fmt::format("promotion {} {} {}", name, n, sum),
+                         {{"factors", name}, {"terms", n}, {"accumulator", sum}, {"seed", s.seed}}});
+      }
+  const auto cells = trials<Promoted>(run, {"promotion", 1}, asked, 0.9, 1, [&](std::size_t i, Trace&) {
     const Samples samples = kinds[i / sums.size() / lengths.size()];
     const std::size_t n = lengths[i / sums.size() % lengths.size()];
     const auto factor = [&](unsigned which) {

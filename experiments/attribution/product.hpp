@@ -301,6 +301,14 @@ struct Measure {
   double share = 0;     ///< <part, total> / |total|^2; 0 where there is no error
   double bias = 0;  ///< sum of part * sign(exact) over the sum of |part|: 1 if all magnitudes grow, -1 if all shrink
 };
+template <class V>
+void fields(V& v, Measure& m) {
+  v("norm", m.norm);
+  v("largest", m.largest);
+  v("relative", m.relative);
+  v("share", m.share);
+  v("bias", m.bias);
+}
 
 Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t common);
 
@@ -309,6 +317,11 @@ Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t c
 struct ChannelPart {
   double scaling = 0, input = 0;
 };
+template <class V>
+void fields(V& v, ChannelPart& p) {
+  v("scaling", p.scaling);
+  v("input", p.input);
+}
 ChannelPart channel_part(const OperandStates& a, const OperandStates& b, const std::vector<std::uint8_t>& chosen);
 
 }  // namespace halfulp::attribution

@@ -47,6 +47,9 @@ const std::vector<Case>& cases() {
       {"operators", {"formats=bf16", "samples=2", "scales=1", "size=64"}},
       {"position_ids", {"formats=bf16,fp16", "lengths=300,700"}},
       {"conversions", {"chains=fp32>bf16>e4m3,i32>fp32>bf16", "roundings=nearest-even,to-odd", "samples=1024"}},
+      {"attribution",
+       {"formats=e4m3-tensor,mxfp8e4m3", "accumulators=fp32,mul=exact;hopper.wgmma.e4m3.fp32", "rows=3", "columns=3",
+        "terms=64", "lengths=32", "outliers=1,100"}},
       {"collectives", {"formats=bf16,fp16", "ranks=4,16", "elements=5", "permutations=4"}},
   };
   return all;
@@ -143,6 +146,9 @@ const std::map<std::string, std::string>& digests() {
       {"conversions chains-1", "e91c28885b2326c3"},
       {"conversions library_casts-1", "74ded4e3326f32de"},
       {"conversions operations-1", "a7bb896bb6890929"},
+      {"attribution channels-1", "731f27c39542e6cb"},
+      {"attribution parts-1", "14b1ddfc20245a01"},
+      {"attribution promotion-1", "49b370edf73c0e36"},
       {"collectives averages-1", "16ae160bbb1bee30"},
       {"collectives reductions-1", "b6a2ffecacbaf292"},
   };

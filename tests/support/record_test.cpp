@@ -111,6 +111,33 @@ TEST(Records, LieInListsToo) {
   EXPECT_EQ(refusal([](Json& j) { j = Json::object(); }), "list is {}; accepted: a list");
 }
 
+struct Box {
+  std::array<Point, 2> corners = {};
+  std::array<bool, 3> sides = {};
+  bool operator==(const Box&) const = default;
+};
+template <class V>
+void fields(V& v, Box& b) {
+  v("corners", b.corners);
+  v("sides", b.sides);
+}
+
+TEST(Records, HoldArraysOfTheirLength) {
+  const Box box{{{{1, 2}, {3, 4}}}, {true, false, true}};
+  const Json list = record_json<RecordLayout::list>(box);
+  EXPECT_EQ(list.dump(), "[[[1.0,2.0],[3.0,4.0]],[true,false,true]]");
+  EXPECT_EQ((record_of<Box, RecordLayout::list>(list, "box")), box);
+  EXPECT_EQ(record_of<Box>(record_json(box), "box"), box);
+  for (const char* const text : {"[[[1,2]],[true,false,true]]", "[[[1,2],[3,4],[5,6]],[true,false,true]]"}) {
+    try {
+      record_of<Box, RecordLayout::list>(parse_json(text, "test"), "box");
+      ADD_FAILURE() << "accepted: " << text;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("accepted: a list of 2"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Records, RefuseWithThePlace) {
   EXPECT_EQ(refused(some), "accepted");
   EXPECT_EQ(refused("[]"), "file is []; accepted: an object");
