@@ -28,13 +28,14 @@ class Reader {
  public:
   Reader(const Json& specification, std::uint64_t most, const std::string& where, std::span<const Experiment> known)
       : most_(most), where_(where), known_(known) {
-    require_members(specification, {"experiment", "settings", "grid", "exclude"}, where);
+    require_members(specification, {"experiment", "settings", "grid", "exclude", "tables"}, where);
     campaign_.specification = specification;
     campaign_.experiment = &experiment_of(specification);
     parameters_ = campaign_.experiment->parameters();
     if (specification.contains("settings")) settings_ = with_lists(object_at(specification["settings"], "settings"));
     read_grids(specification);
     if (specification.contains("exclude")) read_exclusions(specification["exclude"]);
+    if (specification.contains("tables")) read_tables(specification["tables"]);
     make_points();
   }
   Campaign campaign() && { return std::move(campaign_); }
@@ -127,6 +128,14 @@ class Reader {
     }
   }
 
+  void read_tables(const Json& list) {
+    const std::string accepted = "accepted: a list of tables of the experiment, each once, as [\"summary\", \"runs\"]";
+    if (!list.is_array() || list.empty()) refuse("tables: " + shown_value(list) + "; " + accepted);
+    for (const Json& name : list) {
+      if (!name.is_string() || !campaign_.tables.insert(name.get<std::string>()).second)
+        refuse("tables: " + shown_value(name) + "; " + accepted);
+    }
+  }
   void make_points() {
     std::set<std::string> met;
     for (const Json& grid : grids_) {
@@ -184,7 +193,7 @@ class Reader {
 
 std::vector<Parameter> campaign_parameters() {
   return {{"experiment", ParameterType::text, "training", "the experiment that every point runs"},
-          {"specification", ParameterType::text, "{}", "settings, grid and exclusions, as JSON"}};
+          {"specification", ParameterType::text, "{}", "settings, grid, exclusions and tables, as JSON"}};
 }
 
 std::string finding_of_campaign(const ReportTables& tables) {
@@ -264,6 +273,10 @@ void CampaignReport::add(const Report& report) {
 
   const Json results = report.results();
   for (const auto& [name, table] : results.items()) {
+    if (!campaign_.tables.empty() && !campaign_.tables.contains(name)) {
+      left_out_.insert(name);
+      continue;
+    }
     Joined& joined = joined_with(name, table);
     if (joined.title != table["title"]) joined.title = name + ", of every point";  // the experiment's names settings
     for (const Json& cells : table["rows"]) {
@@ -290,6 +303,12 @@ CampaignReport::Joined& CampaignReport::joined_with(const std::string& name, con
 }
 
 Report CampaignReport::finish() && {
+  for (const std::string& name : campaign_.tables) {
+    if (std::any_of(tables_.begin(), tables_.end(), [&](const Joined& table) { return table.name == name; })) continue;
+    std::vector<std::string> known(left_out_.begin(), left_out_.end());
+    for (const Joined& table : tables_) known.push_back(table.name);
+    throw std::invalid_argument("tables: " + unknown_name("table", name, std::move(known)) + "; the trials are kept");
+  }
   Config config(campaign_parameters());
   Json specification = campaign_.specification;
   specification.erase("experiment");

@@ -186,7 +186,7 @@ def campaign(specification: str | os.PathLike[str] | Mapping[str, Any], *, store
     """Runs an experiment under every combination of some parameters and returns the Report of the whole sweep.
 
     specification: a file or a dict with "experiment", "settings", "grid" (lists of values by parameter, or a list of such
-    grids) and "exclude". The trials are kept in `store`: what is there is read, the rest computed. list=True: what is
+    grids), "exclude" and "tables" (those that the report joins; all if left out). The trials are kept in `store`: what is there is read, the rest computed. list=True: what is
     missing; dry_run=True: how long it would take, by a few trials that are computed. Both return a dict, or as_text=True
     the program's words. backend: as for run(), but "emulated" by default. max_points: a larger grid is refused.
 

@@ -97,6 +97,9 @@ TEST(Campaign, RefusesWhatItCannotBe) {
   has(with("/exclude/0/lr", 0.5), "is no point of the grid");
   has(with("/exclude/0", Json::object()), "is every point");
   has(with("/exclude/0", Json{{"steps", 4}}), "steps");
+  has(with("/tables", "summary"), "tables: ");
+  has(with("/tables", Json::array()), "accepted: a list of tables");
+  has(with("/tables", Json::array({"runs", "runs"})), "each once");
   has(refused(Json::array()), "no JSON object");
   Json all = small();
   all["exclude"] = Json::parse(R"([{"policies": "amp-bf16"}, {"policies": "bf16-sr"}])");
@@ -174,6 +177,24 @@ TEST_F(CampaignCommand, ComputesReadsAndGrows) {
   EXPECT_EQ(list["there"], 2 * list["missing"].size());  // of three seeds the third is missing
   for (const Json& trial : list["missing"]) EXPECT_TRUE(trial["label"].get<std::string>().ends_with("-3")) << trial;
   EXPECT_EQ(list["points"].size(), 3u);
+}
+
+TEST_F(CampaignCommand, JoinsTheTablesThatAreAskedFor) {
+  Json json = small();
+  write(json);
+  const Json all = report("store")["results"];
+  json["tables"] = {"summary"};
+  write(json);
+  const Json results = report("store")["results"];
+  ASSERT_EQ(results.size(), 3u) << "points, point_claims, summary";
+  for (const auto& [name, table] : results.items()) EXPECT_EQ(table, all[name]) << name;
+
+  json["tables"] = {"sumary"};
+  write(json);
+  const Outcome refused = command({"--out", "other.json"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("tables: unknown table 'sumary'; did you mean summary"), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists("other.json"));
 }
 
 TEST_F(CampaignCommand, EstimatesFromTrialsThatItKeeps) {
