@@ -31,6 +31,8 @@ LEAST_SECONDS = 4.0  # the same towards the end, when workers share what is left
 MOST_AROUND = 1.0  # seconds of a piece at most that count as starting it, rather than as its trials
 PATIENCE = 30.0  # seconds without a worker's heartbeat, after which others get its trials
 RECONNECT = 300.0  # seconds in which a scheduler that went away, or a first worker, may come
+# Dask's profiler and its clocks of milliseconds take some percent of the cores that trials are computed on.
+QUIET = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "10s"}
 
 Note = Callable[[str], None]
 Waiting = Tuple[int, str, str]  # a trial's point, key and label
@@ -121,7 +123,10 @@ class Engine:
             self._cluster = SLURMCluster(**{"cores": 1, "processes": 1, "memory": "2GB", **slurm})
             self._cluster.adapt(minimum=0, maximum_jobs=workers or 1)  # jobs that reach their walltime are replaced
         elif scheduler is None:
-            self._cluster = self.dask.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+            import dask
+
+            with dask.config.set(QUIET):
+                self._cluster = self.dask.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
         self.client = self._connect(10)
         if slurm is None and scheduler is None:
             with contextlib.suppress(Exception):
