@@ -317,8 +317,8 @@ int campaign_command(const CampaignArguments& arguments) {
   stop_if_interrupted();
   if (text.size() > readable_bytes)
     throw std::invalid_argument(
-        fmt::format("{}: the report of {} points has {} MiB; accepted: at most {} MiB, with fewer points or smaller "
-                    "settings (what is computed stays in the store)",
+        fmt::format("{}: the report of {} points has {} MiB; accepted: at most {} MiB, with fewer points, smaller "
+                    "settings, or only some \"tables\" (what is computed stays in the store)",
                     arguments.specification, campaign.points.size(), text.size() >> 20, readable_bytes >> 20));
   file == "-" ? write_output(text) : write_file(file, text);
   if (!arguments.quiet && file != "-") {

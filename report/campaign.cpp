@@ -29,7 +29,7 @@ class Reader {
   Reader(const Json& specification, std::uint64_t most, const std::string& where, std::span<const Experiment> known)
       : most_(most), where_(where), known_(known) {
     require_members(specification, {"experiment", "settings", "grid", "exclude", "tables"}, where);
-    campaign_.specification = specification;
+    campaign_.specification = specification, campaign_.where = where;
     campaign_.experiment = &experiment_of(specification);
     parameters_ = campaign_.experiment->parameters();
     if (specification.contains("settings")) settings_ = with_lists(object_at(specification["settings"], "settings"));
@@ -307,7 +307,8 @@ Report CampaignReport::finish() && {
     if (std::any_of(tables_.begin(), tables_.end(), [&](const Joined& table) { return table.name == name; })) continue;
     std::vector<std::string> known(left_out_.begin(), left_out_.end());
     for (const Joined& table : tables_) known.push_back(table.name);
-    throw std::invalid_argument("tables: " + unknown_name("table", name, std::move(known)) + "; the trials are kept");
+    throw std::invalid_argument(campaign_.where + ": tables: " + unknown_name("table", name, std::move(known)) +
+                                "; the trials are kept");
   }
   Config config(campaign_parameters());
   Json specification = campaign_.specification;

@@ -26,6 +26,7 @@ struct Campaign {
   std::vector<CampaignPoint> points;  ///< the last axis varies fastest
   std::set<std::string> tables;       ///< of the experiment, which the report joins; empty: all
   Json specification;                 ///< as it was given
+  std::string where;                  ///< it was given, for errors
 };
 
 /// More points need to be asked for.
