@@ -52,6 +52,15 @@ fs::path temporary_beside(const fs::path& target, const char* kind) {
   return target.parent_path() / fmt::format(".{}.{}.{}", target.filename().string(), process_name(), kind);
 }
 
+/// The new content of a file is readable by those who could read the earlier one. A file that must not be written is
+/// not replaced either.
+void take_place_of(const fs::path& target, int fd, const std::string& name) {
+  struct stat earlier{};
+  if (::stat(target.c_str(), &earlier) != 0 || !S_ISREG(earlier.st_mode)) return;
+  if (::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) != 0) cannot_write(name, std::strerror(errno));
+  (void)::fchmod(fd, earlier.st_mode & 0777);  // some file systems have no such bits
+}
+
 /// An open file descriptor. The destructor ignores errors of closing; close() reports them.
 class Descriptor {
  public:
@@ -77,6 +86,7 @@ class Descriptor {
     fd_ = -1;
     if (::close(fd) != 0 && errno != EINTR) cannot_write(name_, std::strerror(errno));
   }
+  int number() const { return fd_; }
 
  private:
   std::string name_;
@@ -98,6 +108,7 @@ class Replacement {
   Replacement(const fs::path& target, const std::string& name, std::string_view text)
       : target_(target), name_(name), new_{temporary_beside(target, "tmp")}, old_{temporary_beside(target, "old")} {
     Descriptor file(new_.path, O_WRONLY | O_CREAT | O_EXCL, name);
+    take_place_of(target, file.number(), name);
     file.write(text);
     file.close();
   }
@@ -141,6 +152,9 @@ fs::path written_path(const std::string& path) {
   std::error_code error;
   for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
     if (links == most_links) cannot_write(path, std::strerror(ELOOP));
+    // Links that the kernel does not follow, such as another user's in /tmp, are not read by hand either.
+    if (::faccessat(AT_FDCWD, target.c_str(), F_OK, AT_EACCESS) != 0 && errno == EACCES)
+      cannot_write(path, std::strerror(EACCES));
     const fs::path next = fs::read_symlink(target, error);
     if (error) cannot_write(path, error.message());
     target = target.parent_path() / next;
@@ -190,6 +204,12 @@ LargeFile::LargeFile(const std::string& path, std::uint64_t bytes) : path_(path)
                                                    process_name(), target_.extension().string());
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) cannot_write(path_, std::strerror(errno));
+  try {
+    take_place_of(target_, fd_, path_);
+  } catch (...) {
+    ::close(fd_), ::unlink(temporary_.c_str());
+    throw;
+  }
   // Some file systems cannot take room in advance: there, writing fails when the room ends.
   if (bytes && ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) != 0 && (errno == ENOSPC || errno == EFBIG)) {
     const int why = errno;

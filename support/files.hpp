@@ -15,16 +15,17 @@
 namespace halfulp {
 
 /// Throws std::invalid_argument with one line if a file at `path` cannot be written now (no such directory, no
-/// permission, a directory in its place, links in a circle). Leaves nothing behind.
+/// permission, an earlier file that is read-only, a directory in its place, links in a circle or of another user in a
+/// folder for all). Leaves nothing behind.
 void check_writable(const std::string& path);
 
 /// Where writing to a path ends up: for a link this is its target, which need not exist; for a device it is the path
-/// itself. Throws std::invalid_argument for links in a circle.
+/// itself. Throws std::invalid_argument for links in a circle and those that the kernel does not follow.
 std::filesystem::path written_path(const std::string& path);
 
 /// Writes `text` to a temporary file beside `path` and renames that when it is complete. Devices and pipes are written
 /// directly. For a link the target is written, even if it does not exist yet. Throws std::invalid_argument with one
-/// line (a full disk, ...); an earlier file is then untouched.
+/// line (a full disk, ...); an earlier file is then untouched. The new one has the permissions of the earlier one.
 void write_file(const std::string& path, std::string_view text);
 
 /// A path and the content of its file.

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -72,6 +74,61 @@ TEST_F(OutputFile, a_disk_that_fills_up_leaves_the_old_file_and_no_other) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(content(path), "old");
   EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(OutputFile, keeps_the_permissions_of_the_one_before) {
+  const std::string path = folder / "report.json";
+  write_file(path, "old");
+  std::filesystem::permissions(path, std::filesystem::perms{0640});
+  write_file(path, "new");
+  write_files({{path, "newer"}});
+  LargeFile(path, 4).place();
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms{0640});
+}
+
+/// Nobody, if the tests run as root, whom no permission stops.
+class Nobody {
+ public:
+  Nobody() {
+    if (::geteuid() == 0) changed_ = ::seteuid(65534) == 0;
+  }
+  ~Nobody() {
+    if (changed_ && ::seteuid(0) != 0) std::abort();
+  }
+
+ private:
+  bool changed_ = false;
+};
+
+TEST_F(OutputFile, a_file_that_must_not_be_written_is_not_replaced) {
+  const std::string path = folder / "report.json";
+  write_file(path, "old");
+  std::filesystem::permissions(path, std::filesystem::perms{0444});
+  std::filesystem::permissions(folder, std::filesystem::perms{0777});
+  {
+    const Nobody nobody;
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) GTEST_SKIP() << "no permission stops this user";
+    EXPECT_THROW(check_writable(path), std::invalid_argument);
+    EXPECT_THROW(write_file(path, "new"), std::invalid_argument);
+    EXPECT_THROW(LargeFile(path, 4), std::invalid_argument);
+  }
+  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(OutputFile, another_users_link_in_a_folder_for_all_is_not_followed) {
+  int protects = 0;
+  std::ifstream("/proc/sys/fs/protected_symlinks") >> protects;
+  if (protects != 1 || ::geteuid() != 0) GTEST_SKIP() << "needs root and fs.protected_symlinks";
+  const std::filesystem::path target = folder / "target", all = folder / "all", link = all / "report.json";
+  write_file(target, "old");
+  std::filesystem::create_directory(all);
+  std::filesystem::permissions(all, std::filesystem::perms{01777});
+  std::filesystem::create_symlink(target, link);
+  ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+  EXPECT_THROW(check_writable(link), std::invalid_argument);
+  EXPECT_THROW(write_file(link, "new"), std::invalid_argument);
+  EXPECT_EQ(content(target), "old");
 }
 
 TEST_F(OutputFile, several_are_written_or_none) {
