@@ -3,6 +3,7 @@
 #include <halfulp/commands/build_text.hpp>
 #include <halfulp/commands/manual.hpp>
 #include <halfulp/commands/terminal.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/report/environment.hpp>
 #include <halfulp/report/runner.hpp>
 #include <halfulp/support/spelling.hpp>
@@ -157,6 +158,7 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail beyond `ulimit -f`, as on a full disk
   const ManyFiles many_files;
   try {
+    limit_array_instructions_by_environment();
     app.formatter(std::make_shared<HelpFormatter>());
     app.set_help_flag("-h,--help", "the help of this command");
     app.set_version_flag("--version", version_text(), "version, revision and what was compiled in");

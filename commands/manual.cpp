@@ -230,7 +230,10 @@ std::string man_text(const Manual& manual, std::span<const Parameter> parameters
     text += heading("ENVIRONMENT") +
             tagged("NO_COLOR",
                    "where it is not empty, output is plain text without colour, as it is when it is redirected") +
-            tagged("TERM", "dumb: the same");
+            tagged("TERM", "dumb: the same") +
+            tagged("HALFULP_INSTRUCTION_SET",
+                   "the best instruction set that array functions may use, one of those that halfulp --version lists; "
+                   "results do not depend on it");
   text += heading("SEE ALSO");
   for (std::size_t i = 0; i < see_also.size(); ++i)
     text += ".BR " + escaped(see_also[i]) + " (1)" + (i + 1 < see_also.size() ? ",\n" : "\n");

@@ -3,6 +3,10 @@
 #include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
 namespace halfulp {
 namespace {
 
@@ -174,6 +178,17 @@ HALFULP_CODE(std::uint32_t)
 #undef HALFULP_CODE
 
 std::string_view array_instruction_set() { return instruction_set(); }
+void limit_array_instructions(std::string_view most) { limit_instruction_set(most); }
+void limit_array_instructions_by_environment() {
+  const char* const variable = "HALFULP_INSTRUCTION_SET";
+  const char* const most = std::getenv(variable);
+  if (!most || !*most) return;
+  try {
+    limit_instruction_set(most);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string(variable) + ": " + error.what());
+  }
+}
 
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding) {

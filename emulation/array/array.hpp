@@ -82,6 +82,12 @@ bool array_has(const Task& task);
 /// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
 std::string_view array_instruction_set();
 
+/// Array functions use nothing better than that instruction set from now on; results do not depend on it. Not while one
+/// runs. Throws std::invalid_argument in one line for one that this CPU or this build does not have.
+void limit_array_instructions(std::string_view most);
+/// The same as the environment variable HALFULP_INSTRUCTION_SET says, if it is there and not empty; the line names it.
+void limit_array_instructions_by_environment();
+
 /// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of
 /// decode, of apply. Where they do not, and with a tally where subnormals are flushed, every element goes through the
 /// scalar functions; but operations on two operands look results on long arrays of bytes up in a table of all of them.

@@ -5,9 +5,14 @@
 
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/array/four-inl.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
@@ -119,6 +124,17 @@ void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, st
 std::string_view instruction_set() {
   const std::int64_t here = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(here & -here);
+}
+
+void limit_instruction_set(std::string_view most) {
+  const std::int64_t here = hwy::SupportedTargets() & HWY_TARGETS;
+  std::vector<std::string> names;
+  for (std::int64_t left = here; left != 0; left &= left - 1) {  // the best one is the lowest bit
+    const std::int64_t target = left & -left;
+    if (hwy::TargetName(target) == most) return hwy::DisableTargets(target - 1);
+    names.emplace_back(hwy::TargetName(target));
+  }
+  throw std::invalid_argument(unknown_name("instruction set", most, std::move(names)));
 }
 
 }  // namespace halfulp::array

@@ -107,6 +107,7 @@ bool has_embedded_rounding();
 
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();
+void limit_instruction_set(std::string_view most);
 
 }  // namespace halfulp::array
 

@@ -8,6 +8,7 @@
 
 NB_MODULE(_core, m) {
   using namespace halfulp::python;
+  halfulp::limit_array_instructions_by_environment();  // what it throws is an ImportError
   nb::set_leak_warnings(false);  // torch keeps the functions of its operators to the end, and what they refer to
   m.doc() =
       "What is native of halfulp: on contiguous arrays, without the GIL. Use the functions of halfulp, which check and "

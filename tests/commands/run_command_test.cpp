@@ -192,6 +192,34 @@ TEST_F(RunCommand, a_closed_stream_is_no_file_that_is_opened_later) {
   EXPECT_EQ(by_shell("calc - <&-").status, 2);
 }
 
+TEST_F(RunCommand, an_instruction_set_of_the_environment_changes_no_result) {
+  const auto with = [&](const std::string& set, std::vector<std::string> words) {
+    words.insert(words.begin(), {"/usr/bin/env", "HALFULP_INSTRUCTION_SET=" + set, HALFULP_COMMAND});
+    return tests::Program(words).wait();
+  };
+  const Outcome unknown = with("AVX9", {"--version"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_TRUE(is_one_line(unknown.err)) << unknown.err;
+  const std::string accepted = "accepted: ";
+  const std::size_t list = unknown.err.find(accepted);
+  ASSERT_NE(list, std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("HALFULP_INSTRUCTION_SET: unknown instruction set 'AVX9'"), std::string::npos);
+  EXPECT_EQ(with("", {"--version"}).status, 0);
+
+  std::istringstream names(unknown.err.substr(list + accepted.size()));
+  Json best;
+  for (std::string name; std::getline(names >> std::ws, name, ',');) {
+    if (!name.empty() && name.back() == '\n') name.pop_back();
+    EXPECT_NE(with(name, {"--version"}).out.find("this CPU: " + name), std::string::npos) << name;
+    const Outcome run = with(name, {"run", "conversions", "--set", "chains=fp32>bf16>e4m3", "--set", "samples=1024",
+                                    "--backend", "emulated", "--quiet", "--out", "-"});
+    ASSERT_EQ(run.status, 0) << run.err;
+    const Json results = Json::parse(run.out)["results"];
+    if (best.is_null()) best = results;
+    EXPECT_EQ(results, best) << name;
+  }
+}
+
 TEST_F(RunCommand, an_explicit_backend_that_is_missing_is_status_3) {
   const Outcome listed = run_halfulp({"run", name, "--backend", "emulated,cuda", "--out", path("r.json"), "--config",
                                       std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"});
