@@ -266,7 +266,7 @@ void CampaignReport::add(const Report& report) {
     if (claim.verdict == Verdict::pass || claim.verdict == Verdict::skipped) continue;
     std::vector<Json> cells = before;
     cells.insert(cells.end(), {claim.id, std::string(name_of(claim.verdict)), claim.statement, claim.expected.dump(),
-                               claim.measured.dump(), or_null(claim.reason)});
+                               claim.tolerance, claim.measured.dump(), or_null(claim.reason)});
     claims_.push_back(std::move(cells));
   }
   failing_ += report.status() == "fail";
@@ -333,6 +333,7 @@ Report CampaignReport::finish() && {
                                  {"verdict", "", "fail, or differs for a published figure that did not come out"},
                                  {"statement", "", "what is claimed"},
                                  {"expected", "", "as JSON"},
+                                 {"tolerance", "", "exact, at least, at most, or a distance as in \"absolute 0.001\""},
                                  {"measured", "", "as JSON"},
                                  {"reason", "", "why it differs; null: the numbers say it"}});
   Table& claims = report.table("point_claims", "The claims of points that fail or differ", columns);

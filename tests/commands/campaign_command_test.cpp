@@ -193,7 +193,8 @@ TEST_F(CampaignCommand, JoinsTheTablesThatAreAskedFor) {
   write(json);
   const Outcome refused = command({"--out", "other.json"});
   EXPECT_EQ(refused.status, 2);
-  EXPECT_NE(refused.err.find("sweep.json: tables: unknown table 'sumary'; did you mean summary"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("sweep.json: tables: unknown table 'sumary'; did you mean summary"), std::string::npos)
+      << refused.err;
   EXPECT_FALSE(std::filesystem::exists("other.json"));
 }
 
