@@ -77,7 +77,7 @@ def complete(app, name, source):
 
     text = re.sub(r"(!?\[[^\]]*\])\(([^()\s]+)\)", outward, text)
     if name.endswith("index"):
-        pages = list(pages_linked(text)) + (["casts", "training"] if name == "index" else [])
+        pages = list(pages_linked(text)) + (["casts", "training", "seeds"] if name == "index" else [])
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
     if name == "index" and notebooks:
         text += notebooks_section()
