@@ -365,13 +365,13 @@ void add_campaign_command(CLI::App& app, int& status, std::string command) {
   campaign->footer(
       "FILE says what varies:\n"
       "  {\"experiment\": \"training\", \"settings\": {\"steps\": 300, \"seeds\": 10},\n"
-      "   \"grid\": {\"networks\": [\"mlp\", \"cnn\"], \"policies\": [\"amp-bf16\", \"bf16-sr\"]},\n"
-      "   \"exclude\": [{\"networks\": \"cnn\", \"policies\": \"bf16-sr\"}],\n"
+      "   \"grid\": {\"networks\": [\"mlp\", \"cnn\"], \"lr\": [0.001, 0.01]},\n"
+      "   \"exclude\": [{\"networks\": \"cnn\", \"lr\": 0.01}],\n"
       "   \"tables\": [\"summary\"]}\n"
-      "A grid may be a list of grids; without tables the report has all. What the store has is read, the rest "
-      "computed;\n"
-      "a stopped campaign goes on. On a cluster: python3 -m halfulp campaign FILE\n"
-      "--store DIR --scheduler ADDRESS (docs/how-to/many-machines.md).");
+      "A grid may be a list of grids; without tables the report has all. What the store\n"
+      "has is read, the rest computed; a stopped campaign goes on. On a cluster, or in\n"
+      "processes of this machine: python3 -m halfulp campaign FILE\n"
+      "--store DIR --scheduler ADDRESS, or --workers N (docs/how-to/many-machines.md).");
   campaign->callback([arguments, &status] { status = campaign_command(*arguments); });
 }
 

@@ -55,7 +55,7 @@ constexpr auto of_commands = std::to_array<Example>({
     {"store", "halfulp store trials --check"},
     {"campaign",
      "echo '{\"experiment\": \"training\", \"settings\": {\"networks\": \"mlp\", \"steps\": 20, \"seeds\": 2}, "
-     "\"grid\": {\"policies\": [\"amp-bf16\", \"bf16-sr\"]}}' > sweep.json"},
+     "\"grid\": {\"policies\": [\"fp32,amp-bf16\", \"fp32,bf16-sr\"]}}' > sweep.json"},
     {"campaign", "halfulp campaign sweep.json --store trials --list"},
     {"campaign", "halfulp campaign sweep.json --store trials --out reports/campaign.json"},
     {"validate", "halfulp validate reports/underflow.json"},

@@ -381,7 +381,7 @@ namespace {
 
 /// How variants come out, and the worst of those that end.
 std::string optimizer_finding(const ReportTables& tables) {
-  const std::string verdicts = verdicts_finding(tables);
+  const std::string verdicts = verdicts_finding(tables, "group", "");
   const auto below = tables.rows("summary", {{"verdict", "below"}});
   const TableRow* const worst = smallest(below, "to_fp32");
   if (verdicts.empty() || !worst) return {};

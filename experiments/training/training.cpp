@@ -229,7 +229,7 @@ std::string small_steps_finding(const ReportTables& tables) {
 
 /// How many policies train well, and what small steps do to narrow weights.
 std::string training_finding(const ReportTables& tables) {
-  const std::string verdicts = verdicts_finding(tables);
+  const std::string verdicts = verdicts_finding(tables, "policy", "fp32");
   return verdicts.empty() ? verdicts : verdicts + small_steps_finding(tables);
 }
 

@@ -92,19 +92,23 @@ TEST(Standing, LossesThatExplodeAreAbove) {
 }
 
 TEST(Standing, VerdictsAreCountedWithoutReferences) {
-  Json table = Json::parse(R"({"columns": [{"name": "to_fp32"}, {"name": "doubt"}, {"name": "verdict"}], "rows": []})");
+  Json table = Json::parse(R"({"columns": [{"name": "policy"}, {"name": "to_fp32"}, {"name": "doubt"},
+                                           {"name": "verdict"}], "rows": []})");
   const auto words = [&] {
     const Json results{{"summary", table}};
-    return verdicts_finding(ReportTables(results));
+    return verdicts_finding(ReportTables(results), "policy", "fp32");
   };
-  EXPECT_EQ(verdicts_finding(ReportTables(Json::object())), "");
-  table["rows"].push_back({0, 0, "within"});
+  EXPECT_EQ(verdicts_finding(ReportTables(Json::object()), "policy", "fp32"), "");
+  table["rows"].push_back({"bf16-sr", nullptr, nullptr, nullptr});
+  EXPECT_EQ(words(), "") << "nothing to compare with";
+  table["rows"] = Json::array();
+  table["rows"].push_back({"fp32", 0, 0, "within"});
   EXPECT_EQ(words(), "") << "a reference alone";
-  table["rows"].push_back({0.01, 0.02, "within"});
-  table["rows"].push_back({-0.9, 0.02, "failed"});
+  table["rows"].push_back({"O1", 0, 0, "within"});  // it answers as the reference does
+  table["rows"].push_back({"O3", -0.9, 0.02, "failed"});
   EXPECT_EQ(words(), "1 of 2 variants match fp32, 1 fails");
-  table["rows"].push_back({-0.9, 0.02, "failed"});
-  table["rows"].push_back({-0.3, 0.02, "below"});
+  table["rows"].push_back({"a", -0.9, 0.02, "failed"});
+  table["rows"].push_back({"b", -0.3, 0.02, "below"});
   EXPECT_EQ(words(), "1 of 4 variants match fp32, 2 fail");
 }
 

@@ -132,10 +132,10 @@ Standing standing(const Spread& of, const Spread& than, Measure measure) {
   return {difference(differences.mean(), 0), std::round(differences.doubt() * 1e7) / 1e7};
 }
 
-std::string verdicts_finding(const ReportTables& tables) {
+std::string verdicts_finding(const ReportTables& tables, std::string_view column, std::string_view reference) {
   std::size_t all = 0, within = 0, failed = 0;
   for (const TableRow& row : tables.rows("summary")) {
-    if (row.number("to_fp32") == 0 && row.number("doubt") == 0) continue;
+    if (row.text(column) == reference || row.text("verdict").empty()) continue;
     ++all;
     within += row.text("verdict") == "within";
     failed += row.text("verdict") == "failed";
