@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
 """Makes docs/seeds.md from the report of a campaign of `training`, docs/seeds.json.
 
-  halfulp campaign docs/seeds-campaign.json --store trials --out docs/seeds.json
+  halfulp campaign docs/seeds.json --store trials --out new.json    # a campaign's report is its specification too
   docs/make_seeds.py            # writes the page
   docs/make_seeds.py --check    # exit status 1 where the page is not what it would be
 """
-import argparse
 import json
-import pathlib
 import statistics
-import sys
 
-from make_training import description, percent, rows
-
-HERE = pathlib.Path(__file__).resolve().parent
-REPORT, PAGE = HERE / "seeds.json", HERE / "seeds.md"
+from make_training import HERE, description, main, percent, rows
 
 INTRODUCTION = """# {seeds} seeds and three learning rates
 
-This page shows what the [campaign](seeds-campaign.json) of `training` reported in revision {revision}: preset {preset},
-{optimizer}, {points} points, {trainings:,} trainings. `docs/make_seeds.py` makes it from [seeds.json](seeds.json).
-halfulp {version}, {cpu}, {date}. [Three networks under twenty policies](training.md) has more policies, with three seeds.
+This page shows what a campaign of `training` reported in revision {revision}: {points} points, {trainings:,} trainings;
+halfulp {version}, {cpu}, {date}. `docs/make_seeds.py` makes the page from [seeds.json](seeds.json).
+[Three networks under twenty policies](training.md) has more policies, with three seeds. The specification:
+
+<!-- not run: takes long -->
+```json
+{specification}
+```
 
 The first line of a cell has the mean accuracy and, after ±, the standard deviation of single trainings, over {seeds}
 seeds. The second line has the mean difference to FP32, seed by seed, its doubt, and the verdict, which
@@ -62,7 +61,8 @@ def of_network(report, network, rates):
 
 def page(report):
     environment = report["environment"]
-    settings = json.loads(report["config"]["specification"])["settings"]
+    specification = json.loads(report["config"]["specification"])
+    members = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in {"experiment": "training", **specification}.items()]
     runs = rows(report, "runs")
     networks = list(dict.fromkeys(run["network"] for run in runs))
     sizes = []
@@ -71,11 +71,10 @@ def page(report):
         sizes.append(f"`{network}`: {first['parameters']:,} parameters, {first['steps']:,} steps of {first['batch']}.")
     points = rows(report, "points")
     text = INTRODUCTION.format(
-        preset=settings["preset"],
-        seeds=settings["seeds"],
+        seeds=specification["settings"]["seeds"],
+        specification="{\n" + ",\n".join(members) + "\n}",
         points=len(points),
         trainings=len(runs),
-        optimizer=settings["optimizer"],
         version=environment["version"],
         cpu=environment["cpu"],
         revision=environment["revision"],
@@ -94,16 +93,5 @@ def page(report):
     return text
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    text = page(json.loads(REPORT.read_text()))
-    if not check:
-        PAGE.write_text(text)
-    elif PAGE.read_text() != text:
-        sys.exit(f"{PAGE} is not what {REPORT.name} gives; run docs/make_seeds.py")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, HERE / "seeds.json", HERE / "seeds.md", page)

@@ -90,16 +90,17 @@ def page(report):
     return text
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(about, report, target, make):
+    """Writes the page that `make` makes of a report; with --check it only compares."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    text = page(json.loads(REPORT.read_text()))
+    text = make(json.loads(report.read_text()))
     if not check:
-        PAGE.write_text(text)
-    elif PAGE.read_text() != text:
-        sys.exit(f"{PAGE} is not what {REPORT.name} gives; run docs/make_training.py")
+        target.write_text(text)
+    elif target.read_text() != text:
+        sys.exit(f"{target} is not what {report.name} gives; run {sys.argv[0]}")
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, REPORT, PAGE, page)

@@ -178,7 +178,6 @@ HALFULP_CODE(std::uint32_t)
 #undef HALFULP_CODE
 
 std::string_view array_instruction_set() { return instruction_set(); }
-void limit_array_instructions(std::string_view most) { limit_instruction_set(most); }
 void limit_array_instructions_by_environment() {
   const char* const variable = "HALFULP_INSTRUCTION_SET";
   const char* const most = std::getenv(variable);

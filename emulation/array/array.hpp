@@ -82,10 +82,9 @@ bool array_has(const Task& task);
 /// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
 std::string_view array_instruction_set();
 
-/// Array functions use nothing better than that instruction set from now on; results do not depend on it. Not while one
-/// runs. Throws std::invalid_argument in one line for one that this CPU or this build does not have.
-void limit_array_instructions(std::string_view most);
-/// The same as the environment variable HALFULP_INSTRUCTION_SET says, if it is there and not empty; the line names it.
+/// Array functions use nothing better from now on than the instruction set that the environment variable
+/// HALFULP_INSTRUCTION_SET names, if it is there and not empty; results do not depend on it. Not while one runs. Throws
+/// std::invalid_argument in one line for a set that this CPU or this build does not have.
 void limit_array_instructions_by_environment();
 
 /// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of

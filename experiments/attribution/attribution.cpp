@@ -3,6 +3,7 @@
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/experiments/attribution/product.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/unit_file.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/report/trials.hpp>
 #include <halfulp/support/work.hpp>
@@ -174,6 +175,8 @@ FormatPair parse_pair(const std::string& text) {
   const OperandFormat a = parse_operand_format(text.substr(0, plus));
   return {text, a, plus == std::string::npos ? a : parse_operand_format(text.substr(plus + 1))};
 }
+
+Json identity_of_unit(const Inside& inside) { return inside.unit() ? unit_to_json(*inside.unit()) : Json(); }
 
 ChoiceResult attribute(const OperandStates& a, const OperandStates& b, const Inside& inside, const Settings& s,
                        Trace& trace) {
@@ -367,6 +370,7 @@ void run_attribution(const Config& config, Run& run) {
                         {"columns", b.rows},
                         {"formats", formats},
                         {"accumulator", accumulator},
+                        {"unit", identity_of_unit(s.accumulators[c.accumulator])},
                         {"output", config.text("output")},
                         {"rounding", config.text("rounding")},
                         {"sources", s.active}}});

@@ -79,6 +79,9 @@ void fields(V& v, ChoiceResult& r) {
   v("scaling_is_zero", r.scaling_is_zero);
 }
 
+/// The model of the matrix unit that sums, on which records depend; null if it is none.
+Json identity_of_unit(const Inside& inside);
+
 /// Splits one product. Operations of its first output are recorded.
 ChoiceResult attribute(const OperandStates& a, const OperandStates& b, const Inside& inside, const Settings& s,
                        Trace& trace);

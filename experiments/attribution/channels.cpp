@@ -186,7 +186,11 @@ void promotion_report(const Settings& s, Run& run) {
       for (const std::string_view sum : sums) {
         const std::string_view name = sample_names[static_cast<std::size_t>(samples)];
         asked.push_back({fmt::format("promotion {} {} {}", name, n, sum),
-                         {{"factors", name}, {"terms", n}, {"accumulator", sum}, {"seed", s.seed}}});
+                         {{"factors", name},
+                          {"terms", n},
+                          {"accumulator", sum},
+                          {"unit", identity_of_unit(parse_inside(std::string(sum)))},
+                          {"seed", s.seed}}});
       }
   const auto cells = trials<Promoted>(run, {"promotion", 1}, asked, 0.9, 1, [&](std::size_t i, Trace&) {
     const Samples samples = kinds[i / sums.size() / lengths.size()];

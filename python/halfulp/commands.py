@@ -185,10 +185,11 @@ def campaign(specification: str | os.PathLike[str] | Mapping[str, Any], *, store
              slurm: Mapping[str, Any] | None = None, shared: bool = True) -> Any:
     """Runs an experiment under every combination of some parameters and returns the Report of the whole sweep.
 
-    specification: a file or a dict with "experiment", "settings", "grid" (lists of values by parameter, or a list of such
-    grids), "exclude" and "tables" (those that the report joins; all if left out). The trials are kept in `store`: what is there is read, the rest computed. list=True: what is
-    missing; dry_run=True: how long it would take, by a few trials that are computed. Both return a dict, or as_text=True
-    the program's words. backend: as for run(), but "emulated" by default. max_points: a larger grid is refused.
+    specification: a file or a dict with "experiment", "settings", "grid" (lists of values by parameter, or a list of
+    such grids), "exclude" and "tables" (those that the report joins; all if left out). The trials are kept in
+    `store`: what is there is read, the rest computed. list=True: what is missing; dry_run=True: how long it would
+    take, by a few trials that are computed. Both return a dict, or as_text=True the program's words. backend: as for
+    run(), but "emulated" by default. max_points: a larger grid is refused.
 
     On a cluster, by Dask: scheduler="tcp://host:8786", the address of one that runs; workers=4, processes of this
     machine; slurm={"queue": "short", ...}, options of dask_jobqueue.SLURMCluster, with so many workers as jobs.

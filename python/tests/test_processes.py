@@ -1,4 +1,5 @@
 """Ctrl-C, forks and subinterpreters during calls, each in its own process."""
+import os
 import subprocess
 import sys
 
@@ -99,3 +100,15 @@ print(halfulp.quantize(300, "e4m3"), halfulp.Format("e4m3").max, flush=True)
 import os
 os._exit(0)
 """).split() == ["288.0", "448.0"]
+
+
+def test_an_instruction_set_of_the_environment_is_heeded_or_refused():
+    def imported(name):
+        program = "import halfulp._core as core; print(core.instruction_set())"
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "HALFULP_INSTRUCTION_SET": name})
+
+    refused = imported("AVX9")
+    last = refused.stderr.splitlines()[-1]
+    assert refused.returncode != 0 and last.startswith("ImportError: HALFULP_INSTRUCTION_SET: unknown instruction set 'AVX9'")
+    for name in last.split("accepted: ")[1].split(", "):
+        assert imported(name).stdout.strip() == name

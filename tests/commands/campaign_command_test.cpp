@@ -191,11 +191,12 @@ TEST_F(CampaignCommand, JoinsTheTablesThatAreAskedFor) {
 
   json["tables"] = {"sumary"};
   write(json);
-  const Outcome refused = command({"--out", "other.json"});
+  const std::string other = folder.path() / "other.json";
+  const Outcome refused = command({"--out", other});
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("sweep.json: tables: unknown table 'sumary'; did you mean summary"), std::string::npos)
       << refused.err;
-  EXPECT_FALSE(std::filesystem::exists("other.json"));
+  EXPECT_FALSE(std::filesystem::exists(other));
 }
 
 TEST_F(CampaignCommand, EstimatesFromTrialsThatItKeeps) {
