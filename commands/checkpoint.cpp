@@ -185,9 +185,9 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
           throw std::invalid_argument(
               fmt::format("--mix: {} is the report's file; accepted: another", shown(*options->mix)));
       };
-      hooks.then = [&](const Report& report) {
+      hooks.with = [&](const Report& report) {
         const Json mix = report.find_table("mix")->to_json()["rows"][0][0];
-        write_file(*options->mix, pretty(Json::parse(mix.get<std::string>())) + "\n");
+        return std::vector<FileText>{{*options->mix, pretty(Json::parse(mix.get<std::string>())) + "\n"}};
       };
     }
     status = run_checkpoint(experiment, *options, hooks);

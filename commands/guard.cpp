@@ -18,6 +18,7 @@
 #include <new>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace halfulp::cli {
@@ -151,6 +152,11 @@ void print_error(std::string message) {
   write_error("halfulp: " + clean(message) + "\n");
 }
 
+int out_of_memory() {
+  write_error("halfulp: out of memory\n");  // print_error would need some
+  return exit_status::bad_input;
+}
+
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {
   const std::string_view path = argc > 0 ? argv[0] : "halfulp";
   CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
@@ -176,10 +182,16 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
     return report_error(error.what(), exit_status::backend_missing);
   } catch (const Interrupted&) {
     return report_error("interrupted; no file is half-written", exit_status::interrupted);
-  } catch (const std::bad_alloc&) {
-    return report_error("out of memory", exit_status::internal_error);
-  } catch (const std::exception& error) {
-    return report_error(std::string("internal error: ") + error.what(), exit_status::internal_error);
+  } catch (const std::bad_alloc&) { return out_of_memory(); } catch (const std::exception& error) {
+    const std::string_view what = error.what();
+    // As oneTBB and the standard library say it.
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    if (what.starts_with("pthread_create") || (system && system->code() == std::errc::resource_unavailable_try_again))
+      return report_error(
+          "no thread could be started: the limit of this user or system is reached; accepted: fewer, such as --threads "
+          "1",
+          exit_status::bad_input);
+    return report_error("internal error: " + std::string(what), exit_status::internal_error);
   } catch (...) { return report_error("internal error", exit_status::internal_error); }
 }
 

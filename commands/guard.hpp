@@ -24,6 +24,9 @@ inline constexpr int interrupted = 130;
 int guarded_main(int argc, char** argv, std::string description,
                  const std::function<void(CLI::App& app, int& status)>& add);
 
+/// Says so, without needing memory; returns the exit status.
+int out_of_memory();
+
 /// Reports an error as every command does: one line "halfulp: ..." on standard error.
 void print_error(std::string message);
 

@@ -148,7 +148,7 @@ class MmaEvaluator : public CaseHandler {
   /// code words, where both are finite, and the operands where they are few.
   void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
   void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
-  std::size_t longest_line() const override { return std::size_t{1} << 20; }
+  std::size_t longest_line() const override { return std::size_t{64} << 20; }  // 10^7 words and more
 
   /// Appends the whole line of a case whose groups are these words: operands, scales, D.
   void answer(const DotOperands& products, std::uint64_t c, std::string& out);

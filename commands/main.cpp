@@ -1,7 +1,11 @@
 // `halfulp`: formats, arithmetic, experiments and reports on the command line. Links to it with an experiment's name
 // (`underflow`, or `halfulp-underflow` where it is installed) run that experiment.
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
 
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <string_view>
 
 #include <fcntl.h>
@@ -16,13 +20,26 @@ void hold_standard_streams() {
     if (::fcntl(stream, F_GETFD) == -1) (void)::open("/dev/null", modes[stream]);  // takes the lowest free number
 }
 
+std::terminate_handler without_memory_before = nullptr;
+
+/// Some destructors need memory, such as those of JSON values. Where there is none, nothing can be unwound.
+[[noreturn]] void end_without_memory() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) { std::_Exit(halfulp::cli::out_of_memory()); } catch (...) {
+  }
+  without_memory_before();
+  std::abort();
+}
+
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  without_memory_before = std::set_terminate(end_without_memory);
   hold_standard_streams();
   std::string_view called = argc > 0 ? argv[0] : "";
   called.remove_prefix(called.rfind('/') + 1);  // npos + 1 is 0
   if (called.starts_with("halfulp-")) called.remove_prefix(8);
   if (halfulp::cli::is_experiment(called)) return halfulp::cli::single_experiment_main(argc, argv, called);
   return halfulp::cli::run_command_line(argc, argv);
-}
+} catch (const std::bad_alloc&) { return halfulp::cli::out_of_memory(); }

@@ -93,7 +93,8 @@ void add_mma_command(CLI::App& app, int& status) {
       "Each line is one output: K code words of a row of A | K of a column of B | one of C. Scaled units take two more "
       "groups: | scales of A | scales of B (the sign bit of an e4m3 scale is ignored). Words are hexadecimal, in the "
       "unit's formats; TF32 has 32-bit words.\n"
-      "The output is the code word of D. K may be any number: the last instruction is padded with zeros. In the "
+      "The output is the code word of D. K may be any number whose words fit into a line of 64 MiB: the last "
+      "instruction is padded with zeros. In the "
       "example with "
       "scales, the fourth and fifth groups are 1 (38) and 2 (40).\n"
       "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");

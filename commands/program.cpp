@@ -28,7 +28,8 @@ class Stream {
   explicit Stream(std::string_view text = {}) : file_(std::tmpfile(), &std::fclose) {
     if (!file_) throw std::runtime_error(fmt::format("no temporary file: {}", std::strerror(errno)));
     ::fcntl(fd(), F_SETFD, FD_CLOEXEC);
-    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
+    if ((!text.empty() && std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) ||
+        std::fflush(file_.get()) != 0)
       throw std::runtime_error(fmt::format("temporary file: {}", std::strerror(errno)));
     std::rewind(file_.get());
   }

@@ -13,6 +13,7 @@
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/spelling.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -180,21 +181,11 @@ std::optional<int> axis_of(const QuantizeArguments& options) {
   return axis;
 }
 
-template <class T, class From>
-std::string bytes_of(const std::vector<From>& values) {
-  std::string bytes(values.size() * sizeof(T), '\0');
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const T value = static_cast<T>(values[i]);
-    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-  }
-  return bytes;
-}
-
 std::string scales_file(const FloatFormat& f, const Quantized& q) {
   switch (f.storage_bytes()) {
-    case 1: return npy_bytes("|u1", q.scales_shape, bytes_of<std::uint8_t>(q.scales));
-    case 2: return npy_bytes("<u2", q.scales_shape, bytes_of<std::uint16_t>(q.scales));
-    default: return npy_bytes("<u4", q.scales_shape, bytes_of<std::uint32_t>(q.scales));
+    case 1: return npy_of<std::uint8_t>(q.scales_shape, q.scales);
+    case 2: return npy_of<std::uint16_t>(q.scales_shape, q.scales);
+    default: return npy_of<std::uint32_t>(q.scales_shape, q.scales);
   }
 }
 
@@ -267,7 +258,17 @@ int quantize_checkpoint(const QuantizeArguments& options, const CLI::App& comman
         !mix.empty() && (same_file(mix, out) || (report != "-" && same_file(mix, report))))
       throw std::invalid_argument(fmt::format("--mix: {} would be overwritten; accepted: another", shown(mix)));
   };
-  return run_checkpoint(experiment, run, hooks);
+  std::string written;  // what is there even if its report cannot be written
+  hooks.with = [&](const Report& report) {
+    if (report.find_table("file")->to_json()["rows"][0][1] != 0) written = report.config().at("output");
+    return std::vector<FileText>{};
+  };
+  try {
+    return run_checkpoint(experiment, run, hooks);
+  } catch (const std::invalid_argument& error) {
+    if (written.empty()) throw;
+    throw std::invalid_argument(fmt::format("{}; {} is written, and read back as it was meant", error.what(), written));
+  }
 }
 
 void quantize_command(const QuantizeArguments& options, const CLI::App& command) {
@@ -293,22 +294,22 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
     return all;
   }();
   check_files(options.input, files);
-  const FileTensor tensor = read_tensor(options.input);
-  const Quantized q = quantize_tensor(tensor, format, rounding, options.rounding.seed, axis);
+  note_interrupts();
+  FileTensor tensor = read_tensor(options.input);
+  const bool wide = !block && needs_double(std::get<FloatFormat>(format), tensor);
+  const FileTensor kind{tensor.format, tensor.shape, {}};  // all that the summary needs
+  const Quantized q = quantize_tensor(std::move(tensor), format, rounding, options.rounding.seed, axis);
   std::vector<FileText> written;
-  if (options.out) {
-    const bool wide = !block && needs_double(std::get<FloatFormat>(format), tensor);
-    written.emplace_back(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values))
-                                            : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
-  }
-  if (options.codes)
-    written.emplace_back(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
+  if (options.out)
+    written.emplace_back(*options.out,
+                         wide ? npy_of<double>(kind.shape, q.values) : npy_of<float>(kind.shape, q.values));
+  if (options.codes) written.emplace_back(*options.codes, npy_of<std::uint8_t>(kind.shape, q.codes));
   if (options.scales) written.emplace_back(*options.scales, scales_file(block->scale, q));
-  if (options.zeros)
-    written.emplace_back(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
+  if (options.zeros) written.emplace_back(*options.zeros, npy_of<std::int16_t>(q.scales_shape, q.zeros));
+  stop_if_interrupted();
   write_files(written);
-  write_output(options.json ? pretty(summary_json(options.input, tensor, format, rounding, q)) + "\n"
-                            : summary_line(options.input, tensor, format, q));
+  write_output(options.json ? pretty(summary_json(options.input, kind, format, rounding, q)) + "\n"
+                            : summary_line(options.input, kind, format, q));
 }
 
 }  // namespace

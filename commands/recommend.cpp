@@ -94,9 +94,11 @@ int recommend_command(RecommendArguments options) {
         throw std::invalid_argument(
             fmt::format("--policy: {} is the report's file; accepted: another", *options.policy));
     };
+    hooks.with = [&](const Report& report) {
+      return std::vector<FileText>{{*options.policy, recommended_policy(report)}};
+    };
   }
   hooks.then = [&](const Report& report) {
-    if (options.policy) write_file(*options.policy, recommended_policy(report));
     if (options.quiet || options.out == "-") return;
     const bool trained = report.config().at("tensors") == "";  // then a table of that name is the microscope's
     if (const Table* const table = report.find_table(trained ? "choices" : "tensors"))

@@ -156,7 +156,7 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
 }
 
 Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file,
-                 bool quiet) {
+                 const RunHooks& hooks, bool quiet) {
   const auto start = std::chrono::steady_clock::now();
   Report report = [&] {
     ProgressBar bar(std::string(experiment.name), quiet);
@@ -164,9 +164,15 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
     options.note = [&](const std::string& words) { bar.note(words); };
     return run_experiment(experiment, config, options);
   }();
-  const std::string text = pretty(report.to_json());
+  std::vector<FileText> files;
+  if (hooks.with) files = hooks.with(report);
+  files.emplace_back(file, pretty(report.to_json()));
   stop_if_interrupted();
-  file == "-" ? write_output(text) : write_file(file, text);
+  if (file == "-") {
+    write_output(files.back().second);
+    files.pop_back();
+  }
+  write_files(files);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   return {&experiment, std::move(report), took.count(), file};
 }
@@ -260,7 +266,7 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
     return found == finished.end() ? nullptr : &found->report;
   };
   for (std::size_t i = 0; i < chosen.size(); ++i)
-    finished.push_back(run_one(*chosen[i], configs[i], options, files[i], arguments.quiet));
+    finished.push_back(run_one(*chosen[i], configs[i], options, files[i], hooks, arguments.quiet));
   if (hooks.then)
     for (const Finished& run : finished) hooks.then(run.report);
 

@@ -3,6 +3,7 @@
 
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/report/trial_store.hpp>
+#include <halfulp/support/files.hpp>
 
 #include <functional>
 #include <optional>
@@ -47,6 +48,8 @@ void add_setting_option(CLI::App& app, RunArguments& arguments, const std::strin
 struct RunHooks {
   /// Refuses a configuration, with the report's file, before anything runs.
   std::function<void(const Config&, const std::string& file)> check = {};
+  /// Files that are written with a report: all of them or none.
+  std::function<std::vector<FileText>(const Report&)> with = {};
   std::function<void(const Report&)> then = {};  ///< sees each report before any is summed up
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cctype>
 #include <limits>
 #include <stdexcept>
@@ -237,16 +236,22 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
-std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data) {
+std::string npy_start(std::string_view descr, std::span<const std::uint64_t> shape, std::size_t bytes) {
   std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': " + shape_text(shape) +
                        ", }";
   constexpr std::size_t before = 10;  // magic, version, length
   header.resize((before + header.size() + 1 + 63) / 64 * 64 - before - 1, ' ');
   header += '\n';
-  std::string file = "\x93NUMPY";
+  std::string file;
+  file.reserve(before + header.size() + bytes);
+  file = "\x93NUMPY";
   for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 255, header.size() >> 8})
     file += static_cast<char>(byte);
-  return file.append(header).append(data);
+  return file.append(header);
+}
+
+std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data) {
+  return npy_start(descr, shape, data.size()).append(data);
 }
 
 void write_npy(const std::string& path, std::span<const std::uint64_t> shape, std::span<const float> values) {
@@ -254,12 +259,7 @@ void write_npy(const std::string& path, std::span<const std::uint64_t> shape, st
   for (const std::uint64_t size : shape) count *= size;
   if (count != values.size())
     throw std::logic_error(path + ": " + std::to_string(values.size()) + " values for a shape of " + shape_text(shape));
-  std::string data;
-  data.reserve(4 * values.size());
-  for (const float value : values)
-    for (int shift = 0; shift < 32; shift += 8)
-      data += static_cast<char>(std::bit_cast<std::uint32_t>(value) >> shift & 255);
-  write_file(path, npy_bytes("<f4", shape, data));
+  write_file(path, npy_of<float>(shape, values));
 }
 
 }  // namespace halfulp

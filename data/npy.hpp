@@ -3,12 +3,15 @@
 
 #include <halfulp/formats/format.hpp>
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <istream>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace halfulp {
@@ -48,10 +51,39 @@ class NpyReader {
 /// As Python writes a tuple: "()", "(3,)", "(2, 3)".
 std::string shape_text(std::span<const std::uint64_t> shape);
 
+/// The type as NumPy spells it in a header.
+template <class T>
+constexpr std::string_view npy_descr() {
+  if constexpr (std::is_same_v<T, std::uint8_t>) return "|u1";
+  else if constexpr (std::is_same_v<T, std::uint16_t>) return "<u2";
+  else if constexpr (std::is_same_v<T, std::uint32_t>) return "<u4";
+  else if constexpr (std::is_same_v<T, std::int16_t>) return "<i2";
+  else if constexpr (std::is_same_v<T, float>) return "<f4";
+  else if constexpr (std::is_same_v<T, double>) return "<f8";
+}
+
 /// A .npy file of format version 1.0: the type as NumPy spells it ("<f4", "|u1"), a shape in C order, the elements'
 /// bytes.
 std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data);
-/// The same of floats, bit for bit, as a file that is there whole or not at all (write_file, whose errors these are).
+/// Its beginning, with room for so many bytes of elements.
+std::string npy_start(std::string_view descr, std::span<const std::uint64_t> shape, std::size_t bytes);
+
+/// The file of values that are converted to T.
+template <class T, class Values>
+std::string npy_of(std::span<const std::uint64_t> shape, const Values& values) {
+  static_assert(std::endian::native == std::endian::little, "elements are little-endian");
+  std::string file = npy_start(npy_descr<T>(), shape, values.size() * sizeof(T));
+  std::size_t at = file.size();
+  file.resize(at + values.size() * sizeof(T));
+  for (const auto& value : values) {
+    const T converted = static_cast<T>(value);
+    std::memcpy(file.data() + at, &converted, sizeof(T));
+    at += sizeof(T);
+  }
+  return file;
+}
+
+/// A file of floats, bit for bit, that is there whole or not at all (write_file, whose errors these are).
 void write_npy(const std::string& path, std::span<const std::uint64_t> shape, std::span<const float> values);
 
 }  // namespace halfulp

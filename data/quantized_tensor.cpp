@@ -5,6 +5,7 @@
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <fmt/core.h>
 
@@ -34,13 +35,22 @@ std::vector<double> in_c_order(const std::vector<double>& values, const std::vec
   return out;
 }
 
-Quantized quantize_plain(const FileTensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
+/// Elements that are rounded at a time: what is computed beside the tensor stays small.
+constexpr std::size_t part_size = std::size_t{1} << 18;
+
+Quantized quantize_plain(FileTensor&& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
   Quantized q;
-  q.values.resize(tensor.values.size());
-  quantize(f, rounding, tensor.values, q.values, {seed, 0, 0});
+  q.values = std::move(tensor.values);
   const double most = f.value(f.max_finite());
-  for (std::size_t i = 0; i < q.values.size(); ++i)
-    q.loss.count(tensor.values[i], q.values[i], {f.is_signed ? -most : -INFINITY, most});
+  const ValueRange range{f.is_signed ? -most : -INFINITY, most};
+  std::vector<double> before;
+  for (std::size_t first = 0; first < q.values.size(); first += part_size) {
+    stop_if_interrupted();
+    const auto part = std::span(q.values).subspan(first, std::min(part_size, q.values.size() - first));
+    before.assign(part.begin(), part.end());
+    quantize(f, rounding, before, part, {seed, 0, first});
+    for (std::size_t i = 0; i < part.size(); ++i) q.loss.count(before[i], part[i], range);
+  }
   q.bits_per_element = f.storage_bits();
   return q;
 }
@@ -84,52 +94,65 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
   return l;
 }
 
-Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, const Rounding& rounding,
-                             std::uint64_t seed, std::optional<int> axis) {
+/// Of infinities and numbers: NaN says nothing about a scale.
+float amax_without_nan(std::span<const double> values) {
+  float amax = 0;
+  for (const double value : values)
+    if (!std::isnan(value)) amax = std::max(amax, std::fabs(static_cast<float>(value)));
+  return amax;
+}
+
+/// Counts what became of the elements of whole blocks.
+void count(Loss& loss, const BlockArray& a, const BlockGrid& g, std::span<const double> before,
+           std::span<const float> after) {
+  const std::size_t width = std::min(g.block_columns, g.columns);  // blocks may be wider than the array
+  const ValueRange range = range_of(a.format.element);
+  for (std::size_t row = 0; row < g.rows; ++row)
+    for (std::size_t b = 0; b < g.across; ++b) {
+      const BlockStep step = a.step(row / g.block_rows * g.across + b);
+      const ValueRange in_block{(range.low - step.zero) * step.value, (range.high - step.zero) * step.value};
+      const std::size_t first = row * g.columns + b * width, end = first + std::min(width, g.columns - b * width);
+      for (std::size_t i = first; i < end; ++i) loss.count(before[i], after[i], in_block);
+    }
+}
+
+Quantized quantize_in_blocks(FileTensor&& tensor, const BlockFormat& f, const Rounding& rounding, std::uint64_t seed,
+                             std::optional<int> axis) {
   const Layout l = layout_of(f, tensor.shape, axis);
-  const std::vector<float> in(tensor.values.begin(), tensor.values.end());
   BlockOptions options;
-  options.random = {seed, 0, 0};
-  if (f.tensor_scale) {  // one for all matrices
-    float amax = 0;
-    for (const float x : in)
-      if (!std::isnan(x)) amax = std::max(amax, std::fabs(x));
-    options.amax = amax;
-  }
+  if (f.tensor_scale) options.amax = amax_without_nan(tensor.values);  // one for all matrices
   Quantized q;
-  q.values.reserve(in.size());
-  const std::uint64_t size = l.rows * l.columns;
-  std::vector<float> values(size);
-  for (std::uint64_t m = 0; m < l.matrices && size; ++m) {
-    options.random.first = m * size;
-    const BlockArray a = quantize_blocks(l.format, rounding, std::span(in).subspan(m * size, size), l.rows, l.columns,
-                                         options);
-    dequantize_blocks(a, values);
-    const BlockGrid g = block_grid(l.format, l.rows, l.columns);
-    const std::uint64_t width = std::min<std::uint64_t>(g.block_columns,
-                                                        l.columns);  // blocks may be wider than the array
-    const ValueRange range = range_of(f.element);
-    for (std::uint64_t row = 0; row < l.rows; ++row)
-      for (std::size_t b = 0; b < g.across; ++b) {
-        const BlockStep step = a.step(row / g.block_rows * g.across + b);
-        const ValueRange in_block{(range.low - step.zero) * step.value, (range.high - step.zero) * step.value};
-        const std::uint64_t first = b * width, count = std::min(width, l.columns - first);
-        for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i)
-          q.loss.count(tensor.values[m * size + i], values[i], in_block);
-      }
-    q.values.insert(q.values.end(), values.begin(), values.end());
-    q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
-    q.scales.insert(q.scales.end(), a.scales.begin(), a.scales.end());
-    q.zeros.insert(q.zeros.end(), a.zeros.begin(), a.zeros.end());
-    if (f.tensor_scale) q.tensor_scale = a.tensor_scale;
-    q.scales_shape = {g.down, g.across};
+  q.values = std::move(tensor.values);
+  q.scales_shape = {0, 0};
+  std::vector<double> before;
+  std::vector<float> in, out;
+  if (!q.values.empty()) {
+    const BlockGrid whole = block_grid(l.format, l.rows, l.columns);
+    q.scales_shape = {whole.down, whole.across};
+    // Rows of a matrix at a time, of whole blocks.
+    const std::size_t few = std::max<std::size_t>(1, part_size / l.columns / whole.block_rows) * whole.block_rows;
+    for (std::uint64_t row = 0; row < l.matrices * l.rows;) {
+      stop_if_interrupted();
+      const std::size_t rows = std::min<std::size_t>(few, l.rows - row % l.rows);
+      const auto part = std::span(q.values).subspan(row * l.columns, rows * l.columns);
+      before.assign(part.begin(), part.end()), in.assign(part.begin(), part.end()), out.resize(part.size());
+      options.random = {seed, 0, row * l.columns};
+      const BlockArray a = quantize_blocks(l.format, rounding, in, rows, l.columns, options);
+      dequantize_blocks(a, out);
+      count(q.loss, a, block_grid(l.format, rows, l.columns), before, out);
+      std::copy(out.begin(), out.end(), part.begin());
+      q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
+      q.scales.insert(q.scales.end(), a.scales.begin(), a.scales.end());
+      q.zeros.insert(q.zeros.end(), a.zeros.begin(), a.zeros.end());
+      if (f.tensor_scale) q.tensor_scale = a.tensor_scale;
+      row += rows;
+    }
   }
-  if (q.scales_shape.empty()) q.scales_shape = {0, 0};
   if (l.matrices != 1) q.scales_shape.insert(q.scales_shape.begin(), l.matrices);
   const double shared = static_cast<double>(q.scales.size()) *
                             (f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0)) +
                         (f.tensor_scale ? 32 : 0);
-  q.bits_per_element = f.element.bits() + (in.empty() ? 0 : shared / static_cast<double>(in.size()));
+  q.bits_per_element = f.element.bits() + (q.values.empty() ? 0 : shared / static_cast<double>(q.values.size()));
   return q;
 }
 
@@ -157,8 +180,10 @@ FileTensor read_tensor(const std::string& path) {
   FileTensor t{npy.header().format, npy.header().shape, {}};
   t.values.reserve(npy.header().count);
   std::vector<std::uint64_t> codes(1 << 16);
-  while (const std::size_t n = npy.read(codes))
+  while (const std::size_t n = npy.read(codes)) {
+    stop_if_interrupted();
     for (std::size_t i = 0; i < n; ++i) t.values.push_back(t.format.value(codes[i]));
+  }
   if (npy.header().fortran_order && t.shape.size() > 1) t.values = in_c_order(t.values, t.shape);
   return t;
 }
@@ -177,14 +202,14 @@ AnyFormat parse_any_format(const std::string& name) {
   }
 }
 
-Quantized quantize_tensor(const FileTensor& tensor, const AnyFormat& format, const Rounding& rounding,
-                          std::uint64_t seed, std::optional<int> axis) {
+Quantized quantize_tensor(FileTensor tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
+                          std::optional<int> axis) {
   if (const auto* plain = std::get_if<FloatFormat>(&format)) {
     if (axis)
       throw std::invalid_argument(fmt::format("--axis is for block formats, and {} is none", format_name(*plain)));
-    return quantize_plain(tensor, *plain, rounding, seed);
+    return quantize_plain(std::move(tensor), *plain, rounding, seed);
   }
-  return quantize_in_blocks(tensor, std::get<BlockFormat>(format), rounding, seed, axis);
+  return quantize_in_blocks(std::move(tensor), std::get<BlockFormat>(format), rounding, seed, axis);
 }
 
 }  // namespace halfulp

@@ -51,8 +51,9 @@ struct Quantized {
 
 /// Blocks 1 x N run along `axis` (negative ones count from the end), R x C ones in the last two; every matrix of the
 /// last two axes has blocks of its own. Values go through fp32 into block formats. Throws std::invalid_argument for an
-/// axis that is not there, and one given to formats whose blocks do not run along one.
-Quantized quantize_tensor(const FileTensor& tensor, const AnyFormat& format, const Rounding& rounding,
-                          std::uint64_t seed, std::optional<int> axis);
+/// axis that is not there, and one given to formats whose blocks do not run along one. Values are rounded in place,
+/// part by part: a tensor that is moved in takes no more memory than before, but for its code words and scales.
+Quantized quantize_tensor(FileTensor tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
+                          std::optional<int> axis);
 
 }  // namespace halfulp

@@ -3,13 +3,13 @@
 
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/files.hpp>
+#include <halfulp/support/input_file.hpp>
 #include <halfulp/support/record.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <stdexcept>
 
 namespace halfulp::recording {
@@ -63,10 +63,10 @@ std::string read_file(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path, error)) throw std::invalid_argument(name + " is not there");
   if (std::filesystem::file_size(path, error) > most_bytes)
     throw std::invalid_argument(name + " is larger than 1 GiB; no recording is");
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in || in.bad()) throw std::invalid_argument(name + " cannot be read");
-  return text;
+  try {
+    const InputFile file(path.string(), "a file of a recording");
+    return file.text(0, file.size());
+  } catch (const std::invalid_argument&) { throw std::invalid_argument(name + " cannot be read"); }
 }
 
 /// Whether the file is whole and undamaged, by itself.

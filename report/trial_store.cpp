@@ -2,6 +2,7 @@
 
 #include <halfulp/report/environment.hpp>
 #include <halfulp/support/files.hpp>
+#include <halfulp/support/input_file.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,8 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <stdexcept>
 #include <system_error>
@@ -42,11 +41,10 @@ std::optional<std::string> bytes_of(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return std::nullopt;
-  if (status.type() != fs::file_type::regular) throw std::invalid_argument("is no file, or cannot be read");
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw std::invalid_argument("cannot be read");
-  return bytes;
+  try {
+    const InputFile file(path, "a record");
+    return file.text(0, file.size());
+  } catch (const std::invalid_argument&) { throw std::invalid_argument("is no file, or cannot be read"); }
 }
 
 bool is_hexadecimal(std::string_view text, std::size_t digits) {

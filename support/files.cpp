@@ -21,6 +21,7 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace halfulp {
 namespace {
@@ -234,10 +235,12 @@ void LargeFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void LargeFile::place() {
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) cannot_write(path_, std::strerror(errno));
-  const int fd = fd_;
-  fd_ = -1;
-  if (::close(fd) != 0 && errno != EINTR) cannot_write(path_, std::strerror(errno));
+  const int fd = std::exchange(fd_, -1);
+  const bool closed = ::close(fd) == 0 || errno == EINTR;  // what a file system could not keep, it may say only here
+  if (closed && ::rename(temporary_.c_str(), target_.c_str()) == 0) return;
+  const int why = errno;
+  ::unlink(temporary_.c_str());
+  cannot_write(path_, std::strerror(why));
 }
 
 }  // namespace halfulp

@@ -17,7 +17,7 @@ namespace {
 
 struct stat facts_of(int fd, const std::string& path) {
   struct stat facts{};
-  if (::fstat(fd, &facts) != 0) refuse_file(path, std::strerror(errno));
+  if (::fstat(fd, &facts) != 0) refuse_file(path, std::string("cannot be read: ") + std::strerror(errno));
   return facts;
 }
 
@@ -32,7 +32,12 @@ InputFile::InputFile(const std::string& path, const std::string& kind) : path_(p
     refuse_file(path, "a pipe or a device; accepted: " + kind + " on a disk, which is read at any position");
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) refuse_file(path, std::string("cannot be read: ") + std::strerror(errno));
-  const struct stat facts = facts_of(fd_, path);
+  struct stat facts{};
+  if (::fstat(fd_, &facts) != 0) {
+    const int why = errno;
+    ::close(fd_);
+    refuse_file(path, std::string("cannot be read: ") + std::strerror(why));
+  }
   size_ = static_cast<std::uint64_t>(facts.st_size), written_ = facts.st_mtim;
 }
 
