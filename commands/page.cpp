@@ -39,7 +39,7 @@ struct Arguments {
 
 /// The folder that holds the Python package halfulp_page.
 fs::path package_folder() {
-  const fs::path found = find_own({"../halfulp_page", HALFULP_INSTALLED_PAGE, HALFULP_PAGE});
+  const fs::path found = find_own({"../halfulp_page", HALFULP_INSTALLED_PAGE, "python/halfulp_page"});
   if (found.empty()) throw BackendMissing("no page: the Python package halfulp_page is not next to this program");
   return found.parent_path();
 }

@@ -268,7 +268,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The folder of committed recordings.
-fs::path home() { return find_own({"recordings", HALFULP_INSTALLED_RECORDINGS, HALFULP_RECORDINGS}); }
+fs::path home() { return find_own({"recordings", HALFULP_INSTALLED_RECORDINGS, "evidence/recordings"}); }
 
 }  // namespace
 

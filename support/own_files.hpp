@@ -5,15 +5,16 @@
 
 namespace halfulp {
 
-/// Where one of our folders may be, besides the source tree. Relative paths.
+/// Where one of our folders may be. Relative paths.
 struct OwnFolder {
   std::filesystem::path in_package;  ///< from the Python package's own folder, for those who installed a wheel
   std::filesystem::path in_prefix;   ///< from the parent of bin/, for those who installed the program
-  std::filesystem::path in_source;   ///< of the tree this was built from, absolute
+  std::filesystem::path in_source;   ///< from the source tree, for those who run what they built
 };
 
-/// The first of these that exists, in that order: what is installed never depends on a source tree that is still there.
-/// Empty if none does.
+/// The first of these that exists, in that order; empty if none does. A build tree has a link `source` to its source
+/// tree: no path of a machine is in what is built, so that all machines build the same bytes, and what is installed
+/// depends on no source tree.
 std::filesystem::path find_own(const OwnFolder& folder);
 
 }  // namespace halfulp
