@@ -195,8 +195,9 @@ std::int32_t position(Drawn& draw, std::size_t i) {
   constexpr int largest = std::numeric_limits<std::int32_t>::max();
   constexpr int edges[] = {0, 256, 512, 2048, 4096, 32768, 65504, 65520, 65536, 1 << 24, largest - 8, 8 - largest};
   if (i < 5000) return static_cast<std::int32_t>(i);
-  if (i % 2 == 0) return edges[draw.word() % std::size(edges)] + draw.between(-8, 8);
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(draw.word()) >> draw.between(0, 20));
+  const std::uint64_t word = draw.word();
+  if (i % 2 == 0) return edges[word % std::size(edges)] + draw.between(-8, 8);
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(word) >> draw.between(0, 20));
 }
 
 /// Operands whose results meet: products and corrections that end near half an ulp of what they are added to. Some

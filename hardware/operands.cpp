@@ -152,7 +152,8 @@ OperandSet sampled_operands(const Task& task, std::uint64_t count, std::uint64_t
 
 namespace {
 
-/// Random decisions of one case.
+/// Random decisions of one case. No two of them may be arguments of one call: compilers choose their order, and
+/// recordings and ledgers hold the answers to these cases.
 class Dice {
  public:
   Dice(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
@@ -168,13 +169,17 @@ class Dice {
 
 std::uint64_t mask(int bits) { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
 
-/// The finite number of that sign and fraction whose exponent is the nearest to `exponent` that the format has;
-/// subnormal below.
-std::uint64_t number(const FloatFormat& f, int exponent, std::uint64_t fraction, bool negative) {
+struct Digits {
+  std::uint64_t fraction = 0;
+  bool negative = false;
+};
+
+/// The finite number of these digits whose exponent is the nearest to `exponent` that the format has; subnormal below.
+std::uint64_t number(const FloatFormat& f, int exponent, const Digits& digits) {
   const auto top = static_cast<int>(f.max_finite() >> f.fraction_bits);
   const auto field = static_cast<std::uint64_t>(std::clamp(exponent + f.bias, 0, top));
   const std::uint64_t code = f.with_sign(
-      std::min(field << f.fraction_bits | (fraction & f.fraction_mask()), f.max_finite()), negative);
+      std::min(field << f.fraction_bits | (digits.fraction & f.fraction_mask()), f.max_finite()), digits.negative);
   return f.is_nan(code) ? f.zero() : code;  // fnuz: what would be -0
 }
 
@@ -217,9 +222,11 @@ class TileInTheMaking {
     const int depth = shape_.accumulator.precision();
     switch (kind) {
       case Tiles::aligned: terms(middle(), depth + 16, true); break;
-      case Tiles::subnormal:
-        terms(shape_.accumulator.emin() + dice_.between(-shape_.accumulator.fraction_bits - 1, 4), 6, dice_.one_in(2));
+      case Tiles::subnormal: {
+        const bool few_bits = dice_.one_in(2);
+        terms(shape_.accumulator.emin() + dice_.between(-shape_.accumulator.fraction_bits - 1, 4), 6, few_bits);
         break;
+      }
       default: terms(middle(), depth / 2 + 2, false); break;
     }
     if (kind == Tiles::cancelling) cancel();
@@ -255,18 +262,20 @@ class TileInTheMaking {
 
   /// Products and an addend with exponents `top` down to `top - depth`.
   void terms(int top, int depth, bool few_bits) {
-    const auto fraction = [&](const FloatFormat& f) { return few_bits ? sparse(f, dice_) : dice_.word(); };
-    const auto sign = [&](const FloatFormat& f) { return f.is_signed && dice_.one_in(2); };
+    const auto digits = [&](const FloatFormat& f) {
+      const bool negative = f.is_signed && dice_.one_in(2);
+      return Digits{few_bits ? sparse(f, dice_) : dice_.word(), negative};
+    };
     for (std::size_t j = 0; j < a_.size(); ++j) {
       const int exponent = top - dice_.between(0, depth);
       const int least = std::max(shape_.a.emin(), exponent - shape_.b.emax()),
                 most = std::min(shape_.a.emax(), exponent - shape_.b.emin());
       const int of_a = least <= most ? dice_.between(least, most) : exponent / 2;
-      a_[j] = number(shape_.a, of_a, fraction(shape_.a), sign(shape_.a));
-      b_[j] = number(shape_.b, exponent - of_a, fraction(shape_.b), sign(shape_.b));
+      a_[j] = number(shape_.a, of_a, digits(shape_.a));
+      b_[j] = number(shape_.b, exponent - of_a, digits(shape_.b));
     }
-    c_ = number(shape_.accumulator, top - dice_.between(0, depth), fraction(shape_.accumulator),
-                sign(shape_.accumulator));
+    const Digits of_c = digits(shape_.accumulator);
+    c_ = number(shape_.accumulator, top - dice_.between(0, depth), of_c);
     if (dice_.one_in(8)) c_ = shape_.accumulator.zero(dice_.one_in(2));
   }
 
@@ -313,9 +322,11 @@ class TileInTheMaking {
   void scales(Tiles kind) {
     const FloatFormat& f = shape_.scale;
     for (auto* scales : {&scale_a_, &scale_b_})
-      for (std::uint64_t& x : *scales)
-        x = kind == Tiles::special && dice_.one_in(6) ? dice_.word() & f.code_mask()
-                                                      : number(f, dice_.between(-4, 4), dice_.word(), false);
+      for (std::uint64_t& x : *scales) {
+        const bool any = kind == Tiles::special && dice_.one_in(6);
+        const std::uint64_t word = dice_.word();
+        x = any ? word & f.code_mask() : number(f, dice_.between(-4, 4), {word, false});
+      }
   }
 
   const MatrixShape& shape_;

@@ -222,9 +222,15 @@ void ask_scattered(Asker& q) {
   const auto draw = [&](const FloatFormat& f) { return code_word(f, q.random() & f.code_mask()); };
   for (int n = 0; n < 200; ++n) {
     const std::size_t products = n % 2 == 0 ? q.k() : std::min<std::size_t>(q.k(), 3);
-    for (std::size_t i = 0; i < products; ++i) q.words(i, draw(shape.a), draw(shape.b));
-    for (std::size_t block = 0; block < q.blocks(); ++block)
-      if (n % 4 < 2) q.scales(block, draw(shape.scale), draw(shape.scale));
+    // B's before A's, in every compiler: recordings hold the answers.
+    for (std::size_t i = 0; i < products; ++i) {
+      const std::uint64_t y = draw(shape.b), x = draw(shape.a);
+      q.words(i, x, y);
+    }
+    for (std::size_t block = 0; block < q.blocks() && n % 4 < 2; ++block) {
+      const std::uint64_t of_b = draw(shape.scale), of_a = draw(shape.scale);
+      q.scales(block, of_a, of_b);
+    }
     if (n % 3 != 0) q.addend_code(draw(shape.accumulator));
     q.ask(Topic::scattered);
   }

@@ -125,5 +125,16 @@ TEST(Tiles, DoNotDependOnHowManyThereAre) {
   }
 }
 
+TEST(Tiles, AreTheSameFromEveryCompiler) {
+  std::uint64_t digest = 0xcbf2'9ce4'8422'2325;  // FNV-1a, of words
+  for (const char* unit : {"hopper.mma.fp16.fp32", "blackwell.tcgen05.nvfp4.fp32"})
+    for (const auto& kind : tile_kinds) {
+      const MatrixCases x = tiles(kind.value, shape_of(find_unit(unit)), 64, 100, 1);
+      for (const auto* words : {&x.a, &x.b, &x.c, &x.scale_a, &x.scale_b})
+        for (const std::uint64_t word : *words) digest = (digest ^ word) * 0x100'0000'01b3;
+    }
+  EXPECT_EQ(digest, 0xc964'be79'456e'9956);  // recordings answer these
+}
+
 }  // namespace matrix_devices_test
 }  // namespace halfulp
