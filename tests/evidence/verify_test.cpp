@@ -259,6 +259,7 @@ TEST(Verify, KeepsTheFirstWitnessesInInputOrder) {
     EXPECT_EQ(chunk.found.witnesses[i].operands, (std::array<std::uint64_t, 3>{a[i], b[i], c[i]}));
 }
 
+#if defined(__x86_64__)
 TEST(Verify, TheAdderOnVectorsIsTheAdder) {
   if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;
   for (const FloatFormat& f : {fp16, bf16, parse_format("e6m9")})
@@ -277,6 +278,7 @@ TEST(Verify, TheAdderOnVectorsIsTheAdder) {
               << task.description() << std::hex << ' ' << a[i] << ' ' << b[i];
       }
 }
+#endif
 
 TEST(Verify, X86SharesNoInstructionWithTheArrayFunctions) {
   if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;

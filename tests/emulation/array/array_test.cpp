@@ -203,17 +203,32 @@ TEST_P(Arrays, the_number_of_threads_does_not_show) {
   EXPECT_EQ(one, inplace);
 }
 
+// The register that says how this thread's floating-point arithmetic rounds and what it flushes: MXCSR or FPCR.
 #if defined(__SSE2__)
+constexpr std::uint64_t settings = 0xe040, strange_settings = 0xc040;  // all; FTZ, DAZ, toward +Inf
+std::uint64_t control() { return _mm_getcsr(); }
+void set_control(std::uint64_t value) { _mm_setcsr(static_cast<unsigned>(value)); }
+#elif defined(__aarch64__)
+constexpr std::uint64_t settings = 0x1c0'0000, strange_settings = 0x140'0000;  // all; FZ, toward +Inf
+std::uint64_t control() {
+  std::uint64_t value = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(value));
+  return value;
+}
+void set_control(std::uint64_t value) { asm volatile("msr fpcr, %0" : : "r"(value)); }
+#endif
+
+#if defined(__SSE2__) || defined(__aarch64__)
 TEST_P(Arrays, the_callers_environment_does_not_show) {
   const std::vector<float> in = inputs<float>(bf16, 7);
   std::vector<float> plain(in.size()), strange(in.size());
   quantize(fp16, {}, in, plain);
-  const unsigned saved = _mm_getcsr();
-  _mm_setcsr(0x1f80 | 0x8040 | 0x4000);  // FTZ, DAZ, toward +Inf
+  const std::uint64_t saved = control();
+  set_control((saved & ~settings) | strange_settings);
   quantize(fp16, {}, in, strange);
-  const unsigned after = _mm_getcsr();
-  _mm_setcsr(saved);
-  EXPECT_EQ(after & 0xe040u, 0xc040u) << "the caller's settings are put back";
+  const std::uint64_t after = control();
+  set_control(saved);
+  EXPECT_EQ(after & settings, strange_settings) << "the caller's settings are put back";
   for (std::size_t i = 0; i < in.size(); ++i)
     ASSERT_EQ(std::bit_cast<std::uint32_t>(plain[i]), std::bit_cast<std::uint32_t>(strange[i]));
 }

@@ -74,7 +74,7 @@ TEST(Products, EveryFormatAndMode) {
             random, count);
         if (HasFatalFailure()) return;
       }
-  EXPECT_GT(count.compared, 1'000'000u);
+  EXPECT_GT(count.compared, 500'000u);  // on one instruction set, which is all that an Arm CPU has
   EXPECT_GT(count.by_vectors, count.compared / 2);
 }
 
