@@ -80,6 +80,7 @@ int run_command_line(int argc, char** argv) {
                         add_backends_command(app, status);
                         add_check_command(app, status);
                         add_verify_command(app, status);
+                        add_ledger_command(app, status);
                         add_record_command(app, status);
                         group(app, "Hardware and proof", grouped);
                         add_completion_command(app, status);

@@ -48,6 +48,7 @@ void add_check_command(CLI::App& app, int& status);
 void add_trials_command(CLI::App& app, int& status);
 void add_trial_command(CLI::App& app, int& status);
 void add_store_command(CLI::App& app, int& status);
+void add_ledger_command(CLI::App& app, int& status);
 /// `command` as for add_run_command.
 void add_campaign_command(CLI::App& app, int& status, std::string command);
 void add_policies_command(CLI::App& app, int& status);

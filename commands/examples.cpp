@@ -72,6 +72,7 @@ constexpr auto of_commands = std::to_array<Example>({
     {"backends", "halfulp backends"},
     {"verify", "halfulp verify add --format e4m3 --against oracle --exhaustive"},
     {"verify", "halfulp verify convert --format fp32 --to fp16 --round all --against oracle --sample 100000"},
+    {"ledger", "halfulp verify mul --format e4m3 --against oracle --ledger mine.json && halfulp ledger mine.json"},
     {"units", "halfulp units nvfp4"},
     {"units", "halfulp units H100 e4m3"},
     {"units", "halfulp units hopper.mma.fp16.fp32"},

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes docs/reference/ledger.md from evidence/ledger: who agrees with whom.
+"""Makes docs/reference/ledger.md from what `halfulp ledger evidence/ledger` says.
 
-  docs/make_ledger.py            # writes the page
-  docs/make_ledger.py --check    # exit status 1 where the page is not what it would be, or where two digests differ
+  docs/make_ledger.py --halfulp PROGRAM            # writes the page
+  docs/make_ledger.py --halfulp PROGRAM --check    # status 1 where the page would be another, or two digests differ
 """
 import argparse
-import collections
 import json
 import pathlib
+import subprocess
 import sys
 import textwrap
 
@@ -18,8 +18,8 @@ TEXT = """# Who agrees with whom
 
 `evidence/ledger` holds what `halfulp verify --ledger` wrote: for an operation and all its inputs, a digest of the
 results. Equal digests are equal results, bit for bit ([what is proven, and how](../explanation/evidence.md)).
-`docs/make_ledger.py` makes this page from those files. A *setting* is a rounding mode with its way of overflow, of
-flushing and of tininess.
+`halfulp ledger` reads such files, and `docs/make_ledger.py` makes this page of what it says. A *setting* is a rounding
+mode with its way of overflow, of flushing and of tininess.
 
 {summary}
 
@@ -31,12 +31,8 @@ flushing and of tininess.
 """
 
 
-def reference(entry):
-    """The column of an entry: what was asked, on which machine."""
-    against = entry["against"]
-    if against["reference"] == "oracle":
-        return "rationals"
-    name = against["device"].split(",")[0] if "device" in against else entry["machine"]
+def short(name):
+    """A processor's name, as short as a column wants it."""
     return name.replace("(R)", "").replace(" Processor, family 6 model 207", " (6, 207)").replace(" HBM3", "")
 
 
@@ -45,52 +41,44 @@ def inputs(count):
     return f"2^{power}" if count == 1 << power else f"{count:,}"
 
 
-def page(entries):
-    """The page, and the settings of which two digests differ."""
-    settings = collections.defaultdict(dict)  # (operation, from, to, inputs) -> setting -> entries
-    for entry in entries:
-        if entry["inputs"]["kind"] != "all":  # a sample shows less than the page says
-            continue
-        task = dict(entry["task"])
-        place = (task.pop("operation"), task.pop("from"), task.pop("to"), entry["inputs"]["count"])
-        settings[place].setdefault(json.dumps(task, sort_keys=True), []).append(entry)
-    references = sorted({reference(entry) for entry in entries}, key=lambda name: (name != "rationals", name))
-    rows, several, differing, compared, different = [], 0, [], 0, 0
-    for place, of in sorted(settings.items()):
-        cells = []
-        for name in references:
-            mine = [entry for all_of in of.values() for entry in all_of if reference(entry) == name]
-            cells.append(f"{len({json.dumps(e['task'], sort_keys=True) for e in mine})}, {max(e['date'] for e in mine)[:10]}" if mine else "")
-        for setting, all_of in of.items():
-            several += len({reference(entry) for entry in all_of}) > 1
-            if len({entry["digest"] for entry in all_of}) > 1:
-                differing.append(" ".join(map(str, place)) + " " + setting)
-        compared += sum(entry["compared"] for all_of in of.values() for entry in all_of)
-        different += sum(entry["differing"] for all_of in of.values() for entry in all_of)
-        rows.append(f"| `{place[0]}` | {place[1]} | {place[2]} | {inputs(place[3])} | {len(of)} | {' | '.join(cells)} |")
-    count = sum(map(len, settings.values()))
-    summary = (f"{count} settings of {len(settings)} operations were compared over every input, {compared / 1e14:.2f} × 10^14 cases in all: {different} differ. "
-               f"In {several} settings two or more references were asked: the digests of {len(differing) or 'none'} differ.")
-    machines = sorted({entry["machine"] for entry in entries if entry["against"]["reference"] == "x86"})
+def page(ledger):
+    operations = ledger["operations"]
+    asked = {row["reference"]: row["asked"] for operation in operations for row in operation["references"]}
+    names = sorted(asked, key=lambda name: (asked[name] != "oracle", short(name)))
+    rows = []
+    for operation in operations:
+        of = {row["reference"]: row for row in operation["references"]}
+        cells = [f"{of[name]['settings']}, {of[name]['last'][:10]}" if name in of else "" for name in names]
+        rows.append(f"| `{operation['operation']}` | {operation['from']} | {operation['to']} | {inputs(operation['inputs'])} "
+                    f"| {operation['settings']} | {' | '.join(cells)} |")
+    summary = (f"{ledger['settings']} settings of {len(operations)} operations were compared over every input, "
+               f"{ledger['compared'] / 1e14:.2f} × 10^14 cases in all: {ledger['differing']} differ. "
+               f"In {ledger['several']} settings two or more references were asked: "
+               f"the digests of {len(ledger['contradictions']) or 'none'} differ.")
+    machines = sorted(name for name, kind in asked.items() if kind == "x86")
     cells_say = ("A cell says how many settings that reference was compared in, and when for the last time. Rationals share no code with what is compared. "
                  f"A processor answered by its own instructions ({'; '.join(machines)}), a GPU by its own.")
-    text = TEXT.format(summary=textwrap.fill(summary, 118), machines=textwrap.fill(cells_say, 118), references=" | ".join(references), rules="|".join(["---"] * len(references)), rows="\n".join(rows))
-    return text, differing
+    return TEXT.format(summary=textwrap.fill(summary, 118), machines=textwrap.fill(cells_say, 118), references=" | ".join(map(short, names)),
+                       rules="|".join(["---"] * len(names)), rows="\n".join(rows))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--halfulp", default="build/release/bin/halfulp", help="the program")
     parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
-    text, differing = page([entry for file in sorted(LEDGER.glob("*.json")) for entry in json.loads(file.read_text(encoding="utf-8"))["entries"]])
-    for setting in differing:
-        print(f"two digests differ: {setting}", file=sys.stderr)
-    if not check:
+    arguments = parser.parse_args()
+    answer = subprocess.run([arguments.halfulp, "ledger", "--json", LEDGER], capture_output=True, text=True)
+    if answer.returncode > 1:
+        sys.exit(answer.stderr.strip())
+    ledger = json.loads(answer.stdout)
+    for line in ledger["contradictions"]:
+        print(line, file=sys.stderr)
+    text = page(ledger)
+    if not arguments.check:
         PAGE.write_text(text, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        print(f"{PAGE.relative_to(HERE.parent)} is not what evidence/ledger holds; docs/make_ledger.py writes it", file=sys.stderr)
-        return 1
-    return 1 if differing else 0
+        sys.exit(f"{PAGE.relative_to(HERE.parent)} is not what evidence/ledger holds; docs/make_ledger.py writes it")
+    return answer.returncode
 
 
 if __name__ == "__main__":

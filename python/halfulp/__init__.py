@@ -28,7 +28,7 @@ from .arithmetic import decode, encode
 from .blocks import Blocks, quantize_blocks
 from .casts import cast
 from .checkpoints import Checkpoint, open_checkpoint
-from .commands import (backends, calc, campaign, check, choose, diff, diff_profiles, eval, explain, formats, inspect, list, mma, page, policies, probe, profiles, quantize_checkpoint, recommend, record, run, sample, show, store, trial, trials, units, validate,
+from .commands import (backends, calc, campaign, check, choose, diff, diff_profiles, eval, explain, formats, inspect, ledger, list, mma, page, policies, probe, profiles, quantize_checkpoint, recommend, record, run, sample, show, store, trial, trials, units, validate,
                        verify, witness)
 from .operations import *  # every operation of emulation/operation.hpp, and FLAGS
 from .operations import _FUNCTIONS
@@ -39,7 +39,7 @@ __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
 __all__ = ["BackendMissing", "BlockFormat", "Blocks", "Checkpoint", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
            "backends", "calc", "campaign", "cast", "check", "choose", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
-           "gemm", "inspect", "load_report", "mma", "open_checkpoint", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks", "quantize_checkpoint",
+           "gemm", "inspect", "ledger", "load_report", "mma", "open_checkpoint", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks", "quantize_checkpoint",
            "recommend", "record", "run", "sample", "set_seed", "set_threads", "show", "store", "trial", "trials", "units", "validate", "verify", "witness"]
 __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 

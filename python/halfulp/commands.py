@@ -453,6 +453,19 @@ def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest
                                       seed=seed, state=state, store=store, part=part, ledger=ledger, threads=threads, quiet=not progress), "--", word(operation, "operation")], as_text)
 
 
+def ledger(*paths: str | os.PathLike[str], as_text: bool = False) -> Any:
+    """Who agrees with whom, of ledgers that verify(..., ledger=) wrote and of folders of them; the status is 1 where two
+    digests differ.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = verify("mul", "e2m1", against="oracle", ledger=folder + "/mine.json")
+    ...     ledger(folder)["operations"][0]["references"][0]["reference"]
+    'rationals'
+    """
+    return answer(["ledger", *options(), "--", *(path(place, "paths") for place in paths)], as_text)
+
+
 def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
     """Matrix units: one in full by its name, or all whose names contain the words.
 

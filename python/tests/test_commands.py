@@ -40,7 +40,7 @@ def test_every_option_is_an_argument():
         if name == "diff":  # what is for checkpoints, inspect(..., against=...) has
             accepted = {**accepted, **inspect.signature(halfulp.inspect).parameters, "set": None}
         options = set(re.findall(r"^  (?:-\w,)?--([a-z-]+)", halfulp._command.call([name, "--help"])[1], re.M)) - OTHERWISE
-        assert options or name in ("list", "diff", "policies"), name
+        assert options or name in ("diff", "ledger", "list", "policies"), name
         for option in options:
             argument = RENAMED.get((name, option), option.replace("-", "_"))
             rounding = option in ROUNDING and "rounding" in accepted

@@ -18,7 +18,8 @@ namespace quantized_tensor_test {
 using namespace halfulp;
 
 constexpr std::uint64_t seed = 7;
-constexpr std::size_t matrices = 3, rows = 270, columns = 1400;  // a matrix is more than a part, and none of whole parts
+constexpr std::size_t matrices = 3, rows = 270,
+                      columns = 1400;  // a matrix is more than a part, and none of whole parts
 
 /// Magnitudes over many binades.
 FileTensor example() {

@@ -27,19 +27,43 @@
 
 namespace {
 
-enum Fault { write_, short_write, interrupted_write, pwrite_, read_, pread_, open_, close_, rename_, link_, unlink_, mkdir_,
-             fchmod_, fallocate_, flock_, fstat_, mmap_, malloc_, thread, clock_, kill_, fault_count };
+enum Fault {
+  write_,
+  short_write,
+  interrupted_write,
+  pwrite_,
+  read_,
+  pread_,
+  open_,
+  close_,
+  rename_,
+  link_,
+  unlink_,
+  mkdir_,
+  fchmod_,
+  fallocate_,
+  flock_,
+  fstat_,
+  mmap_,
+  malloc_,
+  thread,
+  clock_,
+  kill_,
+  fault_count
+};
 
 /// As HALFULP_FAULT has them; `error` is what the caller is told.
 struct Kind {
   std::string_view name;
   int error;
 };
-constexpr std::array<Kind, fault_count> kinds{{
-    {"write", ENOSPC}, {"short_write", 0}, {"interrupted_write", EINTR}, {"pwrite", ENOSPC}, {"read", EIO},
-    {"pread", EIO}, {"open", EMFILE}, {"close", EIO}, {"rename", EACCES}, {"link", EPERM}, {"unlink", EACCES},
-    {"mkdir", ENOSPC}, {"fchmod", EPERM}, {"fallocate", ENOSPC}, {"flock", ENOLCK}, {"fstat", EIO}, {"mmap", ENOMEM},
-    {"malloc", ENOMEM}, {"thread", EAGAIN}, {"clock", 0}, {"kill", 0}}};
+constexpr std::array<Kind, fault_count> kinds{{{"write", ENOSPC},  {"short_write", 0},    {"interrupted_write", EINTR},
+                                               {"pwrite", ENOSPC}, {"read", EIO},         {"pread", EIO},
+                                               {"open", EMFILE},   {"close", EIO},        {"rename", EACCES},
+                                               {"link", EPERM},    {"unlink", EACCES},    {"mkdir", ENOSPC},
+                                               {"fchmod", EPERM},  {"fallocate", ENOSPC}, {"flock", ENOLCK},
+                                               {"fstat", EIO},     {"mmap", ENOMEM},      {"malloc", ENOMEM},
+                                               {"thread", EAGAIN}, {"clock", 0},          {"kill", 0}}};
 
 std::atomic<bool> counting{false};
 std::array<std::atomic<long>, fault_count> calls{};
@@ -80,7 +104,8 @@ void choose(const char* text) {
 
 __attribute__((constructor)) void begin() {
   if (const char* const text = std::getenv("HALFULP_FAULT")) choose(text);
-  if (const char* const path = std::getenv("HALFULP_FAULT_COUNTS")) std::strncpy(counts_file, path, sizeof counts_file - 1);
+  if (const char* const path = std::getenv("HALFULP_FAULT_COUNTS"))
+    std::strncpy(counts_file, path, sizeof counts_file - 1);
   for (const char* const name : {"LD_PRELOAD", "HALFULP_FAULT", "HALFULP_FAULT_COUNTS"}) unsetenv(name);
 }
 
@@ -105,7 +130,9 @@ int counted_main(int count, char** words, char** environment) {
 }  // namespace
 
 // `FUNCTION` below is the hidden function.
-#define FUNCTION(name) static std::atomic<void*> found_##name; auto* const original = next<decltype(::name)>(#name, found_##name)
+#define FUNCTION(name)                    \
+  static std::atomic<void*> found_##name; \
+  auto* const original = next<decltype(::name)>(#name, found_##name)
 
 extern "C" {
 

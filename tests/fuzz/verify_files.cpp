@@ -62,8 +62,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           if (json.is_array() && json.size() == 1 && json[0].is_object())
             json[0]["question"] = cli::question(run[0]), json[0]["program"] = cli::program(run[0]);
           const std::string runs = json.dump();
-          write(path, Json({{"kind", "halfulp verify state"}, {"version", 1}, {"runs", json},
-                            {"checksum", cli::hex_word(verify::chunk_digest(std::as_bytes(std::span(runs))))}}).dump());
+          write(path, Json({{"kind", "halfulp verify state"},
+                            {"version", 1},
+                            {"runs", json},
+                            {"checksum", cli::hex_word(verify::chunk_digest(std::as_bytes(std::span(runs))))}})
+                          .dump());
           cli::load_state(path, run);
           cli::save_state(path, run);
           std::vector<cli::Verification> again = one_run();

@@ -1,0 +1,211 @@
+// `halfulp ledger`: who agrees with whom, of files that `halfulp verify --ledger` wrote.
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/commands/verification.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <tuple>
+#include <vector>
+
+namespace halfulp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An entry, as far as it says who agrees with whom.
+struct Verified {
+  std::string operation, from, to, setting, reference, asked, digest, date;  ///< asked: "oracle", "x86", "cuda"
+  bool sampled = false;
+  std::uint64_t inputs = 0, compared = 0, differing = 0;
+};
+
+/// Who was asked, by name: "rationals", a GPU, the CPU of a machine.
+std::string name_of_reference(const Json& entry) {
+  const Json& against = entry.at("against");
+  if (against.at("reference") == "oracle") return "rationals";
+  if (against.contains("device")) {
+    const auto device = against["device"].get<std::string>();
+    return device.substr(0, device.find(','));
+  }
+  return entry.at("machine").get<std::string>();
+}
+
+Verified verified_of(const Json& entry) {
+  Verified v;
+  Json setting = entry.at("task");  // what is left of it is the setting
+  for (const auto& [name, text] : {std::pair("operation", &v.operation), {"from", &v.from}, {"to", &v.to}}) {
+    *text = setting.at(name).get<std::string>();
+    setting.erase(name);
+  }
+  std::set<std::string> words;
+  for (const auto& [name, value] : setting.items())
+    words.insert(value.is_string() ? value.get<std::string>() : fmt::format("{}={}", name, value.dump()));
+  for (const std::string& word : words) v.setting += (v.setting.empty() ? "" : " ") + word;
+  v.sampled = entry.at("inputs").at("kind") != "all";
+  v.inputs = entry["inputs"].at("count").get<std::uint64_t>();
+  v.reference = name_of_reference(entry), v.asked = entry["against"]["reference"].get<std::string>();
+  v.digest = entry.at("digest").get<std::string>(), v.date = entry.at("date").get<std::string>();
+  v.compared = entry.at("compared").get<std::uint64_t>(), v.differing = entry.at("differing").get<std::uint64_t>();
+  return v;
+}
+
+/// Ledger files, and those in folders.
+std::vector<std::string> ledgers(const std::vector<std::string>& places) {
+  std::vector<std::string> files;
+  for (const std::string& place : places) {
+    std::error_code error;
+    if (!fs::exists(place, error)) refuse_file(place, "no such file; accepted: a ledger of halfulp verify, or a folder");
+    if (!fs::is_directory(place, error)) {
+      files.push_back(place);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error))
+      if (at->path().extension() == ".json") files.push_back(at->path());
+    if (error) refuse_file(place, "cannot be read: " + error.message());
+    if (files.size() == before) refuse_file(place, "a folder without .json files; accepted: one with ledgers");
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  return files;
+}
+
+std::vector<Verified> entries_of(const std::vector<std::string>& files) {
+  std::vector<Verified> all;
+  for (const std::string& file : files) {
+    const Json entries = read_ledger(file);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      try {
+        all.push_back(verified_of(entries[i]));
+      } catch (const Json::exception&) {
+        refuse_file(file, fmt::format("entries[{}] is no entry that halfulp verify --ledger wrote", i));
+      }
+    }
+  }
+  return all;
+}
+
+/// One operation over all its inputs, by one reference.
+struct Row {
+  std::set<std::string> settings;
+  std::string asked, last;
+};
+using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t>;
+
+/// What all entries say together. Samples are only counted: a digest of one says less than this summary.
+struct Summary {
+  std::map<Operation, std::map<std::string, Row>> operations;
+  std::map<std::pair<Operation, std::string>, std::vector<const Verified*>> settings;
+  std::uint64_t compared = 0, differing = 0, samples = 0, several = 0;
+  std::vector<std::string> contradictions;
+
+  explicit Summary(const std::vector<Verified>& all) {
+    for (const Verified& v : all) {
+      if (v.sampled) {
+        ++samples;
+        continue;
+      }
+      const Operation operation{v.operation, v.from, v.to, v.inputs};
+      Row& row = operations[operation][v.reference];
+      row.settings.insert(v.setting);
+      row.asked = v.asked, row.last = std::max(row.last, v.date);
+      settings[{operation, v.setting}].push_back(&v);
+      compared += v.compared, differing += v.differing;
+    }
+    for (const auto& [place, verified] : settings) {
+      std::set<std::string> asked;
+      std::map<std::string, std::string> digests;
+      for (const Verified* v : verified) asked.insert(v->reference), digests.emplace(v->digest, v->reference);
+      several += asked.size() > 1;
+      if (digests.size() < 2) continue;
+      std::string line = fmt::format("{} {} {} {}: the digests differ:", std::get<0>(place.first),
+                                     std::get<1>(place.first), std::get<2>(place.first), place.second);
+      for (const auto& [digest, reference] : digests) line += fmt::format(" {} ({})", digest, reference);
+      contradictions.push_back(std::move(line));
+    }
+  }
+};
+
+std::string inputs_text(std::uint64_t count) {
+  return std::has_single_bit(count) ? fmt::format("2^{}", std::bit_width(count) - 1) : fmt::format("{}", count);
+}
+
+std::string text_of(const Summary& s) {
+  std::vector<std::vector<std::string>> rows{{"operation", "from", "to", "inputs", "settings", "reference", "last"}};
+  for (const auto& [operation, references] : s.operations)
+    for (const auto& [reference, row] : references)
+      rows.push_back({std::get<0>(operation), std::get<1>(operation), std::get<2>(operation),
+                      inputs_text(std::get<3>(operation)), fmt::format("{}", row.settings.size()), clean(reference),
+                      clean(row.last.substr(0, 10))});
+  std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
+  text += fmt::format(
+      "{} setting{} of {} operation{}, each over every input: of {:.4g} cases {} differ\n"
+      "{} were compared with several references: the digests of {} differ\n",
+      s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
+      static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
+  if (s.samples) text += fmt::format("{} entries of samples are left out\n", s.samples);
+  for (const std::string& line : s.contradictions) text += clean(line) + "\n";
+  return text;
+}
+
+Json json_of(const Summary& s) {
+  Json json{{"operations", Json::array()},   {"settings", s.settings.size()}, {"compared", s.compared},
+            {"differing", s.differing},      {"several", s.several},          {"samples", s.samples},
+            {"contradictions", s.contradictions}};
+  for (const auto& [operation, references] : s.operations) {
+    std::set<std::string> settings;
+    Json asked = Json::array();
+    for (const auto& [reference, row] : references) {
+      settings.insert(row.settings.begin(), row.settings.end());
+      asked.push_back({{"reference", reference}, {"asked", row.asked}, {"settings", row.settings.size()}, {"last", row.last}});
+    }
+    json["operations"].push_back({{"operation", std::get<0>(operation)},
+                                  {"from", std::get<1>(operation)},
+                                  {"to", std::get<2>(operation)},
+                                  {"inputs", std::get<3>(operation)},
+                                  {"settings", settings.size()},
+                                  {"references", std::move(asked)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+void add_ledger_command(CLI::App& app, int& status) {
+  struct Arguments {
+    std::vector<std::string> places;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* ledger = app.add_subcommand("ledger", "who agrees with whom, of what verify --ledger kept");
+  ledger->add_option("ledger", arguments->places, "ledgers of halfulp verify, and folders of them")
+      ->type_name("FILE|FOLDER")
+      ->option_text("FILE|FOLDER...")
+      ->required();
+  ledger->add_flag("--json", arguments->json, "as JSON");
+  ledger->footer(
+      "A setting is a rounding mode with its ways of overflow, flushing and tininess. Equal digests over all inputs are "
+      "equal results.\nExit status: 0 no digests differ, 1 some do, 2 bad usage.");
+  ledger->callback([arguments, &status] {
+    const std::vector<Verified> entries = entries_of(ledgers(arguments->places));
+    const Summary summary(entries);
+    write_output(arguments->json ? pretty(json_of(summary)) : text_of(summary));
+    status = summary.contradictions.empty() ? exit_status::done : exit_status::failed;
+  });
+}
+
+}  // namespace halfulp::cli

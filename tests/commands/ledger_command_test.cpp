@@ -1,0 +1,111 @@
+// `halfulp ledger`: what several references say of one operation, side by side, and where they contradict each other.
+#include "command.hpp"
+#include "temporary_folder.hpp"
+
+#include <halfulp/support/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace ledger_command_test {
+
+using namespace halfulp;
+using halfulp::tests::Outcome;
+using halfulp::tests::run_halfulp;
+
+class LedgerCommand : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_ / name; }
+  /// An entry as halfulp verify writes it, of 2^16 pairs.
+  static Json entry(const std::string& round, const Json& against, const std::string& digest) {
+    return {{"task", {{"operation", "add"}, {"from", "e4m3"}, {"to", "e4m3"}, {"round", round}, {"overflow", "ieee"}}},
+            {"inputs", {{"kind", "all"}, {"count", 65536}}},
+            {"against", against},
+            {"compared", 65536},
+            {"differing", 0},
+            {"digest", digest},
+            {"machine", "A CPU"},
+            {"date", "2026-11-27T00:00:00Z"}};
+  }
+  void write(const std::string& name, const Json& entries) const {
+    std::ofstream(path(name)) << Json{{"kind", "halfulp ledger"}, {"version", 1}, {"entries", entries}};
+  }
+  Outcome ledger(std::vector<std::string> words) const {
+    words.insert(words.begin(), "ledger");
+    return run_halfulp(words);
+  }
+  const Json oracle{{"reference", "oracle"}}, cpu{{"reference", "x86"}},
+      gpu{{"reference", "cuda"}, {"device", "A GPU, driver 1"}};
+
+ private:
+  tests::TemporaryFolder folder_;
+};
+
+TEST_F(LedgerCommand, WhoAgreesWithWhom) {
+  write("a.json", {entry("nearest-even", oracle, "11"), entry("toward-zero", oracle, "22")});
+  write("b.json", {entry("nearest-even", gpu, "11"), entry("nearest-even", cpu, "11")});
+  const Outcome text = ledger({path("")});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out,
+            "operation  from  to    inputs  settings  reference  last\n"
+            "add        e4m3  e4m3  2^16    1         A CPU      2026-11-27\n"
+            "add        e4m3  e4m3  2^16    1         A GPU      2026-11-27\n"
+            "add        e4m3  e4m3  2^16    2         rationals  2026-11-27\n"
+            "\n"
+            "2 settings of 1 operation, each over every input: of 2.621e+05 cases 0 differ\n"
+            "1 were compared with several references: the digests of 0 differ\n");
+  const Json json = Json::parse(ledger({path("a.json"), path("b.json"), "--json"}).out);
+  EXPECT_EQ(json["several"], 1);
+  EXPECT_EQ(json["compared"], 4 * 65536);
+  EXPECT_EQ(json["operations"][0]["settings"], 2);
+  EXPECT_EQ(json["operations"][0]["references"][1],
+            Json({{"reference", "A GPU"}, {"asked", "cuda"}, {"settings", 1}, {"last", "2026-11-27T00:00:00Z"}}));
+}
+
+TEST_F(LedgerCommand, DigestsThatDiffer) {
+  Json sample = entry("nearest-even", cpu, "33");
+  sample["inputs"] = {{"kind", "sample"}, {"count", 65536}, {"seed", 1}};
+  write("a.json", {entry("nearest-even", oracle, "11"), entry("nearest-even", gpu, "22"), sample});
+  const Outcome outcome = ledger({path("a.json")});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.out.ends_with("1 entries of samples are left out\n"
+                                    "add e4m3 e4m3 ieee nearest-even: the digests differ: 11 (rationals) 22 (A GPU)\n"))
+      << outcome.out;
+}
+
+TEST_F(LedgerCommand, WhatVerifyKeeps) {
+  for (const char* format : {"e2m1", "e3m2"})
+    ASSERT_EQ(run_halfulp({"verify", "mul", "--format", format, "--against", "oracle", "--round", "all", "--quiet",
+                           "--ledger", path("mine.json")})
+                  .status,
+              0);
+  const Json json = Json::parse(ledger({path("mine.json"), "--json"}).out);
+  EXPECT_EQ(json["operations"].size(), 2u);
+  EXPECT_EQ(json["operations"][0]["inputs"], 256);
+  EXPECT_EQ(json["operations"][0]["references"][0]["reference"], "rationals");
+  EXPECT_EQ(json["settings"], 14);
+}
+
+TEST_F(LedgerCommand, BadInputIsOneLine) {
+  const auto refused = [&](const std::string& file, const std::string& why) {
+    const Outcome outcome = ledger({path(file)});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find(why), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+  };
+  refused("", "a folder without .json files; accepted: one with ledgers");
+  refused("none.json", "no such file; accepted: a ledger of halfulp verify, or a folder");
+  std::ofstream(path("report.json")) << R"({"schema_version": 2})";
+  refused("report.json", "is no ledger of version 1");
+  Json broken = entry("nearest-even", oracle, "11");
+  broken["inputs"]["count"] = "many";
+  write("broken.json", Json::array({broken}));
+  refused("broken.json", "broken.json: entries[0] is no entry that halfulp verify --ledger wrote");
+}
+
+}  // namespace ledger_command_test
