@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace halfulp::cli {
@@ -152,12 +153,17 @@ void print_error(std::string message) {
   write_error("halfulp: " + clean(message) + "\n");
 }
 
+namespace {
+bool said_so = false;  ///< of this command: what unwinds may find no memory either
+}
+
 int out_of_memory() {
-  write_error("halfulp: out of memory\n");  // print_error would need some
+  if (!std::exchange(said_so, true)) write_error("halfulp: out of memory\n");  // print_error would need some
   return exit_status::bad_input;
 }
 
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {
+  said_so = false;
   const std::string_view path = argc > 0 ? argv[0] : "halfulp";
   CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
   int status = exit_status::done;

@@ -69,7 +69,8 @@ std::vector<std::string> ledgers(const std::vector<std::string>& places) {
   std::vector<std::string> files;
   for (const std::string& place : places) {
     std::error_code error;
-    if (!fs::exists(place, error)) refuse_file(place, "no such file; accepted: a ledger of halfulp verify, or a folder");
+    if (!fs::exists(place, error))
+      refuse_file(place, "no such file; accepted: a ledger of halfulp verify, or a folder");
     if (!fs::is_directory(place, error)) {
       files.push_back(place);
       continue;
@@ -163,15 +164,16 @@ std::string text_of(const Summary& s) {
 }
 
 Json json_of(const Summary& s) {
-  Json json{{"operations", Json::array()},   {"settings", s.settings.size()}, {"compared", s.compared},
-            {"differing", s.differing},      {"several", s.several},          {"samples", s.samples},
+  Json json{{"operations", Json::array()},       {"settings", s.settings.size()}, {"compared", s.compared},
+            {"differing", s.differing},          {"several", s.several},          {"samples", s.samples},
             {"contradictions", s.contradictions}};
   for (const auto& [operation, references] : s.operations) {
     std::set<std::string> settings;
     Json asked = Json::array();
     for (const auto& [reference, row] : references) {
       settings.insert(row.settings.begin(), row.settings.end());
-      asked.push_back({{"reference", reference}, {"asked", row.asked}, {"settings", row.settings.size()}, {"last", row.last}});
+      asked.push_back(
+          {{"reference", reference}, {"asked", row.asked}, {"settings", row.settings.size()}, {"last", row.last}});
     }
     json["operations"].push_back({{"operation", std::get<0>(operation)},
                                   {"from", std::get<1>(operation)},
@@ -198,7 +200,8 @@ void add_ledger_command(CLI::App& app, int& status) {
       ->required();
   ledger->add_flag("--json", arguments->json, "as JSON");
   ledger->footer(
-      "A setting is a rounding mode with its ways of overflow, flushing and tininess. Equal digests over all inputs are "
+      "A setting is a rounding mode with its ways of overflow, flushing and tininess. Equal digests over all inputs "
+      "are "
       "equal results.\nExit status: 0 no digests differ, 1 some do, 2 bad usage.");
   ledger->callback([arguments, &status] {
     const std::vector<Verified> entries = entries_of(ledgers(arguments->places));
