@@ -134,6 +134,9 @@ def main():
         sys.exit(2)
     for name in sys.argv[1:]:
         path = pathlib.Path(name)
+        if not path.is_file() or not re.match(r"halfulp[-_][0-9.]+[0-9].*\.(whl|deb|tar\.gz)$", path.name):
+            print(f"sbom.py: {name}: no package of halfulp; accepted: halfulp-*.whl, *.deb, *.tar.gz", file=sys.stderr)
+            sys.exit(2)
         target = path.with_name(path.name + ".spdx.json")
         target.write_text(json.dumps(document(path), indent=1) + "\n")
         print(target)

@@ -45,6 +45,12 @@ std::string name_of_reference(const Json& entry) {
   return entry.at("machine").get<std::string>();
 }
 
+/// Up to 2^48, as many as any device goes through.
+std::uint64_t count_of(const Json& json) {
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > most_triples) throw std::invalid_argument("no count");
+  return json.get<std::uint64_t>();
+}
+
 Verified verified_of(const Json& entry) {
   Verified v;
   Json setting = entry.at("task");  // what is left of it is the setting
@@ -57,10 +63,10 @@ Verified verified_of(const Json& entry) {
     words.insert(value.is_string() ? value.get<std::string>() : fmt::format("{}={}", name, value.dump()));
   for (const std::string& word : words) v.setting += (v.setting.empty() ? "" : " ") + word;
   v.sampled = entry.at("inputs").at("kind") != "all";
-  v.inputs = entry["inputs"].at("count").get<std::uint64_t>();
+  v.inputs = count_of(entry["inputs"].at("count"));
   v.reference = name_of_reference(entry), v.asked = entry["against"]["reference"].get<std::string>();
   v.digest = entry.at("digest").get<std::string>(), v.date = entry.at("date").get<std::string>();
-  v.compared = entry.at("compared").get<std::uint64_t>(), v.differing = entry.at("differing").get<std::uint64_t>();
+  v.compared = count_of(entry.at("compared")), v.differing = count_of(entry.at("differing"));
   return v;
 }
 
@@ -77,7 +83,7 @@ std::vector<std::string> ledgers(const std::vector<std::string>& places) {
     }
     const std::size_t before = files.size();
     for (fs::directory_iterator at(place, error), end; !error && at != end; at.increment(error))
-      if (at->path().extension() == ".json") files.push_back(at->path());
+      if (at->path().extension() == ".json" && at->is_regular_file(error)) files.push_back(at->path());
     if (error) refuse_file(place, "cannot be read: " + error.message());
     if (files.size() == before) refuse_file(place, "a folder without .json files; accepted: one with ledgers");
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
@@ -88,11 +94,12 @@ std::vector<std::string> ledgers(const std::vector<std::string>& places) {
 std::vector<Verified> entries_of(const std::vector<std::string>& files) {
   std::vector<Verified> all;
   for (const std::string& file : files) {
+    if (std::error_code error; !fs::exists(file, error)) refuse_file(file, "cannot be read");
     const Json entries = read_ledger(file);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       try {
         all.push_back(verified_of(entries[i]));
-      } catch (const Json::exception&) {
+      } catch (const std::exception&) {
         refuse_file(file, fmt::format("entries[{}] is no entry that halfulp verify --ledger wrote", i));
       }
     }
@@ -149,13 +156,13 @@ std::string text_of(const Summary& s) {
   std::vector<std::vector<std::string>> rows{{"operation", "from", "to", "inputs", "settings", "reference", "last"}};
   for (const auto& [operation, references] : s.operations)
     for (const auto& [reference, row] : references)
-      rows.push_back({std::get<0>(operation), std::get<1>(operation), std::get<2>(operation),
+      rows.push_back({clean(std::get<0>(operation)), clean(std::get<1>(operation)), clean(std::get<2>(operation)),
                       inputs_text(std::get<3>(operation)), fmt::format("{}", row.settings.size()), clean(reference),
                       clean(row.last.substr(0, 10))});
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
       "{} setting{} of {} operation{}, each over every input: of {:.4g} cases {} differ\n"
-      "{} were compared with several references: the digests of {} differ\n",
+      "{} were compared with several references: the digests of {} settings differ\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
       static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
   if (s.samples) text += fmt::format("{} entries of samples are left out\n", s.samples);

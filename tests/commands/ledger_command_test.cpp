@@ -57,7 +57,7 @@ TEST_F(LedgerCommand, WhoAgreesWithWhom) {
             "add        e4m3  e4m3  2^16    2         rationals  2026-11-27\n"
             "\n"
             "2 settings of 1 operation, each over every input: of 2.621e+05 cases 0 differ\n"
-            "1 were compared with several references: the digests of 0 differ\n");
+            "1 were compared with several references: the digests of 0 settings differ\n");
   const Json json = Json::parse(ledger({path("a.json"), path("b.json"), "--json"}).out);
   EXPECT_EQ(json["several"], 1);
   EXPECT_EQ(json["compared"], 4 * 65536);
@@ -106,6 +106,12 @@ TEST_F(LedgerCommand, BadInputIsOneLine) {
   Json broken = entry("nearest-even", oracle, "11");
   broken["inputs"]["count"] = "many";
   write("broken.json", Json::array({broken}));
+  for (const Json& count : {Json(-1), Json(1.5), Json(1e300), Json(~std::uint64_t{0})}) {
+    Json odd = entry("nearest-even", oracle, "11");
+    odd["compared"] = count;
+    write("odd.json", Json::array({odd}));
+    refused("odd.json", "odd.json: entries[0] is no entry that halfulp verify --ledger wrote");
+  }
   refused("broken.json", "broken.json: entries[0] is no entry that halfulp verify --ledger wrote");
 }
 
