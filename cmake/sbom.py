@@ -19,7 +19,7 @@ import sys
 import tarfile
 import zipfile
 
-# (project, the start of its library's name or none for headers alone, Debian's package here, licence, home)
+# A row: the project, how its library's name begins (None: only headers), its Debian package, its licence, its home.
 PROJECTS = [
     ("oneTBB", "libtbb", "libtbb-dev", "Apache-2.0", "https://github.com/uxlfoundation/oneTBB"),
     ("Highway", "libhwy", "libhwy-dev", "Apache-2.0 OR BSD-3-Clause", "https://github.com/google/highway"),
@@ -63,9 +63,9 @@ def version_of(debian):
     return re.sub(r"^\d+:|-[^-]*$", "", answer.stdout)
 
 
-def package(name, version, licence, home, digest=None):
+def package(name, version, licence, home, digest=None, file=None):
     entry = {
-        "SPDXID": "SPDXRef-" + re.sub(r"[^A-Za-z0-9]+", "-", name),
+        "SPDXID": "SPDXRef-" + re.sub(r"[^A-Za-z0-9]+", "-", file or name),
         "name": name,
         "versionInfo": version or "unknown",
         "downloadLocation": home,
@@ -76,14 +76,15 @@ def package(name, version, licence, home, digest=None):
     }
     if digest:
         entry["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest}]
+    if file:
+        entry["packageFileName"] = file
     return entry
 
 
 def document(path):
     data = path.read_bytes()
     version = re.match(r"halfulp[-_]([0-9.]+[0-9])", path.name).group(1)
-    own = package("halfulp", version, "Apache-2.0", HOME, hashlib.sha256(data).hexdigest())
-    own["packageFileName"] = path.name
+    own = package("halfulp", version, "Apache-2.0", HOME, hashlib.sha256(data).hexdigest(), path.name)
     packages, relations = [own], [("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"])]
     for name, content in files_of(path):
         library = pathlib.PurePath(name).name
@@ -94,10 +95,9 @@ def document(path):
             known = ", ".join(row[1] for row in PROJECTS if row[1])
             print(f"sbom.py: {path.name} holds {name}, of which nothing is known; accepted: {known}", file=sys.stderr)
             sys.exit(2)
-        entry = package(row[0], version_of(row[2]), row[3], row[4], hashlib.sha256(content).hexdigest())
-        entry["packageFileName"] = library
-        packages.append(entry)
-        relations.append((own["SPDXID"], "CONTAINS", entry["SPDXID"]))
+        digest = hashlib.sha256(content).hexdigest()
+        packages.append(package(row[0], version_of(row[2]), row[3], row[4], digest, library))
+        relations.append((own["SPDXID"], "CONTAINS", packages[-1]["SPDXID"]))
     headers = [(row[0], version_of(row[2]), row[3], row[4]) for row in PROJECTS if not row[1]]
     if path.suffix == ".whl":
         headers.append((NANOBIND[0], version_of_module("nanobind"), *NANOBIND[1:]))

@@ -193,10 +193,8 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
     // As oneTBB and the standard library say it.
     const auto* const system = dynamic_cast<const std::system_error*>(&error);
     if (what.starts_with("pthread_create") || (system && system->code() == std::errc::resource_unavailable_try_again))
-      return report_error(
-          "no thread could be started: the limit of this user or system is reached; accepted: fewer, such as --threads "
-          "1",
-          exit_status::bad_input);
+      return report_error("no thread could be started: the system allows no more; accepted: --threads 1",
+                          exit_status::bad_input);
     return report_error("internal error: " + std::string(what), exit_status::internal_error);
   } catch (...) { return report_error("internal error", exit_status::internal_error); }
 }

@@ -20,7 +20,7 @@ void hold_standard_streams() {
     if (::fcntl(stream, F_GETFD) == -1) (void)::open("/dev/null", modes[stream]);  // takes the lowest free number
 }
 
-std::terminate_handler without_memory_before = nullptr;
+std::terminate_handler terminate_before = nullptr;
 
 /// Some destructors need memory, such as those of JSON values. Where there is none, nothing can be unwound.
 [[noreturn]] void end_without_memory() {
@@ -28,14 +28,14 @@ std::terminate_handler without_memory_before = nullptr;
     if (std::current_exception()) throw;
   } catch (const std::bad_alloc&) { std::_Exit(halfulp::cli::out_of_memory()); } catch (...) {
   }
-  without_memory_before();
+  terminate_before();
   std::abort();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  without_memory_before = std::set_terminate(end_without_memory);
+  terminate_before = std::set_terminate(end_without_memory);
   hold_standard_streams();
   std::string_view called = argc > 0 ? argv[0] : "";
   called.remove_prefix(called.rfind('/') + 1);  // npos + 1 is 0

@@ -49,17 +49,19 @@ def page(ledger):
     for operation in operations:
         of = {row["reference"]: row for row in operation["references"]}
         cells = [f"{of[name]['settings']}, {of[name]['last'][:10]}" if name in of else "" for name in names]
-        rows.append(f"| `{operation['operation']}` | {operation['from']} | {operation['to']} | {inputs(operation['inputs'])} "
-                    f"| {operation['settings']} | {' | '.join(cells)} |")
+        rows.append(f"| `{operation['operation']}` | {operation['from']} | {operation['to']} "
+                    f"| {inputs(operation['inputs'])} | {operation['settings']} | {' | '.join(cells)} |")
     summary = (f"{ledger['settings']} settings of {len(operations)} operations were compared over every input, "
                f"{ledger['compared'] / 1e14:.2f} × 10^14 cases in all: {ledger['differing']} differ. "
                f"In {ledger['several']} settings two or more references were asked: "
                f"the digests of {len(ledger['contradictions']) or 'none'} differ.")
     machines = sorted(name for name, kind in asked.items() if kind == "x86")
-    cells_say = ("A cell says how many settings that reference was compared in, and when for the last time. Rationals share no code with what is compared. "
+    cells_say = ("A cell says how many settings that reference was compared in, and when for the last time. "
+                 "Rationals share no code with what is compared. "
                  f"A processor answered by its own instructions ({'; '.join(machines)}), a GPU by its own.")
-    return TEXT.format(summary=textwrap.fill(summary, 118), machines=textwrap.fill(cells_say, 118), references=" | ".join(map(short, names)),
-                       rules="|".join(["---"] * len(names)), rows="\n".join(rows))
+    return TEXT.format(summary=textwrap.fill(summary, 118), machines=textwrap.fill(cells_say, 118),
+                       references=" | ".join(map(short, names)), rules="|".join(["---"] * len(names)),
+                       rows="\n".join(rows))
 
 
 def main():

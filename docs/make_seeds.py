@@ -62,7 +62,8 @@ def of_network(report, network, rates):
 def page(report):
     environment = report["environment"]
     specification = json.loads(report["config"]["specification"])
-    members = [f'  {json.dumps(name)}: {json.dumps(value)}' for name, value in {"experiment": "training", **specification}.items()]
+    shown = {"experiment": "training", **specification}
+    members = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in shown.items()]
     runs = rows(report, "runs")
     networks = list(dict.fromkeys(run["network"] for run in runs))
     sizes = []

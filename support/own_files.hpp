@@ -13,8 +13,7 @@ struct OwnFolder {
 };
 
 /// The first of these that exists, in that order; empty if none does. A build tree has a link `source` to its source
-/// tree: no path of a machine is in what is built, so that all machines build the same bytes, and what is installed
-/// depends on no source tree.
+/// tree, so that no path of the machine is built in, and what is installed depends on no source tree.
 std::filesystem::path find_own(const OwnFolder& folder);
 
 }  // namespace halfulp

@@ -454,8 +454,8 @@ def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest
 
 
 def ledger(*paths: str | os.PathLike[str], as_text: bool = False) -> Any:
-    """Who agrees with whom, of ledgers that verify(..., ledger=) wrote and of folders of them; the status is 1 where two
-    digests differ.
+    """Who agrees with whom, of ledgers that verify(..., ledger=) wrote and of folders of them; the status is 1 where
+    two digests differ.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ import tempfile
 
 EXHAUSTIVE = bool(os.environ.get("HALFULP_EXHAUSTIVE"))
 EARLIER = b"what was there before\n"
-# What no failure of the call needs to change: the command succeeds with the same files.
+# Failures that must not show: the command succeeds, with the same files.
 HARMLESS = {"short_write", "interrupted_write", "fchmod", "clock"}
 # Also tried: all calls from some moment on fail. (If no file can be renamed any more, nothing can be taken back.)
 LASTING = ["write", "pwrite", "open", "malloc", "thread", "clock"]
