@@ -133,16 +133,21 @@ Completions network_list(const ValueContext& context) {
   return listed(context, std::move(all));
 }
 
+void add_recordings(Completions& all) {
+  for (const std::string& name : recording::recording_names()) all.words.push_back({"recorded:" + name, ""});
+}
+
 Completions references(const ValueContext&) {
   Completions all;
   for (const Device* reference : verify::reference_devices()) all.words.push_back({std::string(reference->name()), ""});
+  add_recordings(all);
   return all;
 }
 
 Completions backend_names(const ValueContext&) {
   Completions all;
   for (const Device* device : devices()) all.words.push_back({std::string(device->name()), ""});
-  for (const std::string& name : recording::recording_names()) all.words.push_back({"recorded:" + name, ""});
+  add_recordings(all);
   return all;
 }
 

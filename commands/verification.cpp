@@ -227,8 +227,10 @@ Task task_from_json(const Json& json) {
 
 Json operands_to_json(const OperandSet& operands) {
   Json json;
-  json["kind"] = operands.exhaustive ? "all" : "sample";
+  json["kind"] = operands.list ? "recorded" : operands.exhaustive ? "all" : "sample";
   json["count"] = operands.count;
+  if (operands.list) json["of"] = operands.origin;
+  if (operands.list) return json;
   if (!operands.exhaustive) json["boundary"] = operands.boundary;
   if (!operands.exhaustive) json["seed"] = operands.seed;
   return json;
@@ -241,6 +243,10 @@ OperandSet operands_from_json(const Task& task, const Json& json) {
   if (kind == "sample") {
     const OperandSet operands = sampled_operands(task, count, json.at("seed").get<std::uint64_t>());
     if (!operands.exhaustive && operands.boundary == json.at("boundary").get<std::uint64_t>()) return operands;
+  }
+  if (kind == "recorded") {
+    OperandSet operands = verify::recorded_operands(task, json.at("of").get<std::string>());
+    if (operands.count == count) return operands;
   }
   throw std::invalid_argument("inputs of unknown kind or number");
 }
@@ -280,7 +286,8 @@ Json entry_of(const Verification& v) {
   json["against"] = {{"reference", v.reference->name()},
                      {"independence", v.reference->independence()},
                      {"route", v.reference->supports(v.task).route}};
-  if (cuda::gpu_of(*v.reference)) json["against"]["device"] = v.reference->description();  // the machine is its host
+  if (cuda::gpu_of(*v.reference) || verify::is_recorded(*v.reference))
+    json["against"]["device"] = v.reference->description();  // `machine` is not what answered
   if (!v.skipped.empty()) {
     json["skipped"] = v.skipped;
     return json;
@@ -329,8 +336,9 @@ std::string text_of(const Verification& v, const Style& style) {
                                                                                                        : Paint::fail);
   text += fmt::format(
       "  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-      v.operands.exhaustive
-          ? "all inputs"
+      v.operands.exhaustive ? "all inputs"
+      : v.operands.list
+          ? "all that it was asked"
           : fmt::format("a sample, the first {} boundary cases, seed {}", v.operands.boundary, v.operands.seed),
       differ,
       found.differing

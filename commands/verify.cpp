@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 struct VerifyArguments {
   std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger, store;
   std::optional<std::string> part;
-  bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
+  bool flush_inputs = false, exhaustive = false, sampled = false, json = false, quiet = false;
   std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
   int threads = 0;
 };
@@ -49,17 +49,6 @@ FloatFormat float_format(const char* option, const std::string& name) {
       "{} is '{}', an integer type: verify takes floating-point formats only; accepted: a format such as fp16 or "
       "e5m3 (see halfulp formats)",
       option, name));
-}
-
-const Device& reference_named(const std::string& name) {
-  if (name.rfind("recorded", 0) == 0) {
-    std::string accepted;
-    for (const Device* reference : verify::reference_devices())
-      accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
-    throw BackendMissing(
-        fmt::format("--against {}: verify does not compare against recordings; accepted: {}", shown(name), accepted));
-  }
-  return verify::find_reference_device(name);
 }
 
 Task task_without_mode(const VerifyArguments& options) {
@@ -90,9 +79,15 @@ std::vector<RoundingMode> modes(const std::string& name) {
 
 std::vector<Verification> verifications(const VerifyArguments& options) {
   Verification v;
-  v.reference = &reference_named(options.against);
+  v.reference = &verify::find_reference_device(options.against);
   v.task = task_without_mode(options);
   const auto all_there_are = number_of_operands(v.task);
+  const bool recorded = verify::is_recorded(*v.reference);
+  if (recorded && (options.exhaustive || options.sampled))
+    throw std::invalid_argument(
+        fmt::format("--against {} compares on what that device was asked; accepted: neither --exhaustive nor --sample "
+                    "nor --seed",
+                    shown(options.against)));
   if (options.exhaustive &&
       (!all_there_are || (*all_there_are > most_operands && !verify::takes_all_triples(*v.reference, v.task))))
     throw std::invalid_argument(
@@ -100,13 +95,15 @@ std::vector<Verification> verifications(const VerifyArguments& options) {
                     "--against cuda 2^48; accepted: --sample N",
                     options.operation + " " + options.format,
                     std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
-  v.operands = options.exhaustive ? all_operands(v.task) : sampled_operands(v.task, options.sample, options.seed);
+  if (!recorded)
+    v.operands = options.exhaustive ? all_operands(v.task) : sampled_operands(v.task, options.sample, options.seed);
   std::vector<Verification> all;
   for (const RoundingMode mode : modes(options.round)) {
     v.task.rounding.mode = mode;
     const Support support = v.reference->supports(v.task);
     v.skipped = support.reason;
     v.approximate = support.approximate;
+    if (recorded) v.operands = verify::recorded_operands(v.task, options.against);
     all.push_back(v);
   }
   const Support here = v.reference->available();
@@ -336,8 +333,10 @@ void add_verify_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_flag("--flush-inputs", options->flush_inputs, "subnormal operands count as zero (DAZ)");
   command
-      ->add_option("--against", options->against,
-                   "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code)")
+      ->add_option(
+          "--against", options->against,
+          "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code), recorded:NAME "
+          "(what a device answered earlier: see halfulp backends)")
       ->type_name("REFERENCE")
       ->required();
   auto* exhaustive = command->add_flag(
@@ -371,7 +370,10 @@ void add_verify_command(CLI::App& app, int& status) {
   command->footer(
       "Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 "
       "interrupted.");
-  command->callback([options, &status] { verify_command(*options, status); });
+  command->callback([options, command, &status] {
+    options->sampled = command->count("--sample") + command->count("--seed") != 0;
+    verify_command(*options, status);
+  });
 }
 
 }  // namespace halfulp::cli

@@ -123,6 +123,8 @@ class Replay {
   Replay(std::string name, Recording recording);
   ~Replay();
   const Recording& recording() const { return recording_; }
+  /// All that the device was asked of a task, each case once, in the order of its code words.
+  OperandColumns operands(const Task& task) const;
   /// "recorded:NAME", independence "recorded". It has no answer to operands that were not recorded (Device::answered).
   const Device& device() const;
 

@@ -259,6 +259,20 @@ Replay::Replay(std::string name, Recording recording)
     : recording_(std::move(recording)), device_(std::make_unique<Answers>(name, recording_)) {}
 
 Replay::~Replay() = default;
+
+OperandColumns Replay::operands(const Task& task) const {
+  const Task key = canonical(task);
+  std::vector<Triple> cases;
+  for (const TaskSection& section : recording_.tasks)
+    if (same(canonical(section.task), key))
+      for (std::size_t i = 0; i < section.operands.size(); ++i) cases.push_back(section.operands.view()[i]);
+  std::sort(cases.begin(), cases.end());
+  cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
+  OperandColumns columns;
+  for (const auto& [a, b, c] : cases) columns.push(info(task.operation).arity, a, b, c);
+  return columns;
+}
+
 const Device& Replay::device() const { return *device_; }
 
 // Finding them.

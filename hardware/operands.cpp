@@ -88,6 +88,15 @@ std::array<std::uint64_t, 3> boundary_case(const OperandSet& operands, std::uint
 void OperandSet::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b,
                       std::span<std::uint64_t> c) const {
   const std::size_t size = a.size();
+  if (list) {
+    const auto copy = [&](const std::vector<std::uint64_t>& from_list, std::span<std::uint64_t> to) {
+      std::copy_n(from_list.begin() + static_cast<std::ptrdiff_t>(begin), size, to.begin());
+    };
+    copy(list->a, a);
+    if (arity > 1) copy(list->b, b);
+    if (arity > 2) copy(list->c, c);
+    return;
+  }
   if (!exhaustive) {
     for (std::size_t i = 0; i < size; ++i) {
       const auto x = begin + i < boundary ? boundary_case(*this, begin + i) : random_case(from, arity, seed, begin + i);
@@ -145,6 +154,13 @@ OperandSet sampled_operands(const Task& task, std::uint64_t count, std::uint64_t
   OperandSet operands{
       std::get<FloatFormat>(task.from), info(task.operation).arity, false, count, seed, boundary_points(task)};
   operands.boundary = combinations(operands.points.size(), operands.arity, count / 2);
+  return operands;
+}
+
+OperandSet listed_operands(const Task& task, OperandColumns columns, std::string origin) {
+  OperandSet operands{std::get<FloatFormat>(task.from), info(task.operation).arity, false, columns.size(), 0};
+  operands.list = std::make_shared<const OperandColumns>(std::move(columns));
+  operands.origin = std::move(origin);
   return operands;
 }
 

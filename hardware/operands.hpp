@@ -7,14 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace halfulp {
 
-/// Operands of a task: all of them, or a sample of boundary cases and random ones. Any part can be made at any time.
-/// They are numbered in the order of their code words, the last operand fastest.
+/// Operands of a task: all of them, a sample of boundary cases and random ones, or those of a list. Any part can be
+/// made at any time. All of them are numbered in the order of their code words, the last operand fastest.
 struct OperandSet {
   FloatFormat from;
   int arity = 1;
@@ -23,6 +25,8 @@ struct OperandSet {
   std::uint64_t seed = 0;                  ///< of a sample
   std::vector<std::uint64_t> points = {};  ///< of a sample: code words that its boundary cases combine
   std::uint64_t boundary = 0;              ///< of a sample: how many of its cases, the first ones, are boundary cases
+  std::shared_ptr<const OperandColumns> list = {};  ///< of a list: the operands
+  std::string origin = {};                          ///< of a list: where it comes from, such as recorded:NAME
 
   /// Writes the cases from `begin` on, as many as `a` holds. Leaves operands alone that the operation does not take.
   void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b,
@@ -46,6 +50,8 @@ OperandSet all_operands(const Task& task);
 /// rest is random. Half of the random pairs and triples have exponents so close that their digits meet, and many have
 /// sparse fractions, which make ties: uniform codes rarely do either.
 OperandSet sampled_operands(const Task& task, std::uint64_t count, std::uint64_t seed);
+/// Those in the columns. Precondition: columns beyond the operation's arity are empty.
+OperandSet listed_operands(const Task& task, OperandColumns columns, std::string origin);
 
 /// Operands at which arithmetic goes wrong first, after Berkeley TestFloat: interesting exponents times interesting
 /// fractions, both signs; zeros, subnormals, the largest values, infinities and NaN among them. `level` 0 is the small

@@ -281,13 +281,27 @@ std::span<const Device* const> reference_devices() {
   return all;
 }
 
+namespace {
+
+const recording::Replay& replay_of(std::string_view name) {
+  return recording::find_recording(std::string(name.substr(recording::prefix.size())));
+}
+
+}  // namespace
+
+OperandSet recorded_operands(const Task& task, std::string_view name) {
+  return listed_operands(task, replay_of(name).operands(task), std::string(name));
+}
+
 const Device& find_reference_device(std::string_view name) {
+  if (name.starts_with(recording::prefix)) return replay_of(name).device();
   std::vector<std::string> names;
   for (const Device* device : reference_devices()) {
     if (device->name() == name) return *device;
     names.emplace_back(device->name());
   }
   if (name == rehearsal_device().name()) return rehearsal_device();
+  names.emplace_back(std::string(recording::prefix) + "NAME");
   throw std::invalid_argument(unknown_name("reference", name, std::move(names)));
 }
 

@@ -4,6 +4,7 @@
 #include <halfulp/cuda/gpu.hpp>
 #include <halfulp/cuda/triples.hpp>
 #include <halfulp/evidence/comparison.hpp>
+#include <halfulp/evidence/recording.hpp>
 #include <halfulp/hardware/operands.hpp>
 
 #include <functional>
@@ -46,8 +47,13 @@ const Device& cuda_headers_device();
 
 /// Every device that verify takes, available or not: these and "cuda".
 std::span<const Device* const> reference_devices();
-/// The one of that name; "rehearsal" as well. Throws std::invalid_argument naming the nearest ones.
+/// The one of that name; "rehearsal" as well, and "recorded:NAME", what a device answered earlier. Throws
+/// std::invalid_argument naming the nearest ones, or with what is wrong in a recording.
 const Device& find_reference_device(std::string_view name);
+/// What `recorded:NAME` was asked of a task: the operands of a verification against it. Throws as above.
+OperandSet recorded_operands(const Task& task, std::string_view name);
+/// Whether a device is a recording: it has no operands but those.
+inline bool is_recorded(const Device& device) { return device.name().starts_with(recording::prefix); }
 
 /// Precondition: device.supports(task).yes. The device outlives the reference.
 std::unique_ptr<Reference> make_reference(const Device& device, const Task& task, const OperandSet& operands);

@@ -208,8 +208,9 @@ void verify_chunks(const Task& task, const OperandSet& operands, const Reference
 
 TaskComparison compare_nans(const Task& task, const OperandSet& operands, const Device& device) {
   constexpr std::uint64_t most = std::uint64_t{1} << 20;
-  const OperandSet some = operands.count <= nan_operands ? operands
-                                                         : sampled_operands(task, nan_operands, operands.seed);
+  const OperandSet some = operands.list || operands.count <= nan_operands
+                              ? operands
+                              : sampled_operands(task, nan_operands, operands.seed);
   const VerifiedFunctions subject(task);
   const auto& f = std::get<FloatFormat>(task.to);
   const std::size_t bytes = subject.result_bytes();

@@ -49,8 +49,8 @@ void verify_chunks(const Task& task, const OperandSet& operands, const Reference
 inline constexpr std::uint64_t nan_operands = std::uint64_t{1} << 22;
 
 /// Which NaN: the scalar functions under the device's NaN rule against the device itself, on those cases (of a sample
-/// of nan_operands, where there are more) whose results are NaN. It stops after the first 2^20 of them or a little
-/// more.
+/// of nan_operands, where there are more that no list holds) whose results are NaN. It stops after the first 2^20 of
+/// them or a little more.
 TaskComparison compare_nans(const Task& task, const OperandSet& operands, const Device& device);
 
 }  // namespace halfulp::verify

@@ -268,13 +268,14 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
        2,
        "--to is 'i32', an integer type: verify takes floating-point formats only"},
       {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
-      {{"add", "--format", "fp16", "--against", "recorded:h100"},
-       3,
-       "--against recorded:h100: verify does not compare against recordings; accepted: oracle, x86, cuda, "
-       "third-party\n"},
+      {{"add", "--format", "fp16", "--against", "recorded:h100"}, 2, "unknown recording 'h100'"},
+      {{"add", "--format", "fp16", "--against", "recorded:amd-zen4", "--sample", "4"},
+       2,
+       "--against recorded:amd-zen4 compares on what that device was asked"},
+      {{"exp", "--format", "e3m2", "--against", "recorded:amd-zen4"}, 3, "skipped: the recording does not have this"},
       {{"add", "--format", "fp16", "--against", "x68"},
        2,
-       "did you mean x86? accepted: oracle, x86, cuda, third-party\n"},
+       "did you mean x86? accepted: oracle, x86, cuda, third-party, recorded:NAME\n"},
       {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
       {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
       {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
@@ -285,6 +286,39 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
       {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
   };
   for (const Case& c : cases) expect_refused(with({"verify"}, c.arguments), c.needle, c.status);
+}
+
+// A recording has its own operands; an entry of them can be recomputed from it.
+TEST(VerifyCommand, ComparesWithRecordings) {
+  const File ledger;
+  const auto text = run_halfulp(
+      {"verify", "add", "--format", "fp16", "--against", "recorded:amd-zen4", "--ledger", ledger.path});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("add fp16 nearest-even against recorded:amd-zen4 (recorded)"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("(all that it was asked), 0 differ"), std::string::npos) << text.out;
+  const Json entry = parse_json(ledger.read(), ledger.path).at("entries").at(0);
+  const auto& inputs = entry.at("inputs");
+  EXPECT_EQ(inputs.at("kind"), "recorded");
+  EXPECT_EQ(inputs.at("of"), "recorded:amd-zen4");
+  EXPECT_EQ(inputs.at("count"), entry.at("compared"));
+  EXPECT_GT(inputs.at("count"), 1000);
+  EXPECT_NE(entry.at("against").at("device").get<std::string>().find("AMD"), std::string::npos);
+  EXPECT_EQ(halfulp::cli::recheck(entry, 4), std::vector<std::string>{});
+  Json wrong = entry;
+  wrong["inputs"]["count"] = 7;
+  EXPECT_THROW(halfulp::cli::recheck(wrong, 4), std::invalid_argument);
+
+  // Modes that the device does not have are skipped.
+  const auto all = run_halfulp({"verify", "convert", "--format", "fp32", "--to", "fp16", "--round", "all", "--against",
+                                "recorded:intel-xeon-fp16-amx", "--json"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  std::size_t compared = 0, skipped = 0;
+  const Json answer = parse_json(all.out, "output");
+  for (const Json& one : answer.at("verifications"))
+    if (one.contains("skipped")) ++skipped;
+    else if (one.at("differing") == 0 && one.at("compared") == one.at("inputs").at("count")) ++compared;
+  EXPECT_EQ(compared, 4u);  // those of VCVTPS2PH
+  EXPECT_EQ(skipped + compared, std::size(rounding_modes) - 1);
 }
 
 TEST(VerifyCommand, SaysWhatWasCompared) {
