@@ -169,7 +169,7 @@ void TrialStore::keep(const TrialKind& kind, const Trial& trial, const Json& rec
         fmt::format("cannot make the folder {}: {}", fs::path(path).parent_path().string(), error.message()));
   const Json content{
       {"kind", kind.name}, {"version", kind.version}, {"item", trial.item}, {"made", made_here()}, {"record", record}};
-  write_file(path, framed(format, 0, content.dump()));
+  write_file(path, framed(format, 0, content.dump()), Sync::no);
 }
 
 namespace {

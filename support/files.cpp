@@ -62,6 +62,15 @@ void take_place_of(const fs::path& target, int fd, const std::string& name) {
   (void)::fchmod(fd, earlier.st_mode & 0777);  // some file systems have no such bits
 }
 
+/// Waits until a file's content is on its disk, so that no name ever leads to less. Some file systems cannot say.
+void sync_file(int fd, const std::string& name) {
+  while (::fsync(fd) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EINVAL || errno == ENOTSUP || errno == EROFS) return;
+    cannot_write(name, std::strerror(errno));
+  }
+}
+
 /// An open file descriptor. The destructor ignores errors of closing; close() reports them.
 class Descriptor {
  public:
@@ -82,6 +91,7 @@ class Descriptor {
       text.remove_prefix(static_cast<std::size_t>(count));
     }
   }
+  void sync() { sync_file(fd_, name_); }
   void close() {
     const int fd = fd_;
     fd_ = -1;
@@ -106,11 +116,12 @@ struct Temporary {
 /// A complete file beside its target, ready to be renamed. The earlier file can be restored.
 class Replacement {
  public:
-  Replacement(const fs::path& target, const std::string& name, std::string_view text)
+  Replacement(const fs::path& target, const std::string& name, std::string_view text, Sync sync)
       : target_(target), name_(name), new_{temporary_beside(target, "tmp")}, old_{temporary_beside(target, "old")} {
     Descriptor file(new_.path, O_WRONLY | O_CREAT | O_EXCL, name);
     take_place_of(target, file.number(), name);
     file.write(text);
+    if (sync == Sync::yes) file.sync();
     file.close();
   }
   /// Gives the earlier file a second name, so that the target exists at every moment.
@@ -170,14 +181,14 @@ void check_writable(const std::string& path) {
     if (::access(target.c_str(), W_OK) != 0) cannot_write(path, std::strerror(errno));
     return;
   }
-  const Replacement unplaced(target, path, {});
+  const Replacement unplaced(target, path, {}, Sync::no);
 }
 
-void write_file(const std::string& path, std::string_view text) {
+void write_file(const std::string& path, std::string_view text, Sync sync) {
   const fs::path target = written_path(path);
   if (is_folder(target)) cannot_write(path, "it is a directory");
   if (is_device(target)) return write_device(target, path, text);
-  Replacement(target, path, text).place();
+  Replacement(target, path, text, sync).place();
 }
 
 void write_files(const std::vector<FileText>& files) {
@@ -185,7 +196,7 @@ void write_files(const std::vector<FileText>& files) {
   for (const auto& [path, text] : files) {
     const fs::path target = written_path(path);
     if (is_folder(target)) cannot_write(path, "it is a directory");
-    if (!is_device(target)) replacements.emplace_back(target, path, text);
+    if (!is_device(target)) replacements.emplace_back(target, path, text, Sync::yes);
   }
   for (const auto& [path, text] : files)  // devices first: they may fail, and nothing written to them can be undone
     if (const fs::path target = written_path(path); is_device(target)) write_device(target, path, text);
@@ -235,6 +246,7 @@ void LargeFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void LargeFile::place() {
+  sync_file(fd_, path_);
   const int fd = std::exchange(fd_, -1);
   const bool closed = ::close(fd) == 0 || errno == EINTR;  // what a file system could not keep, it may say only here
   if (closed && ::rename(temporary_.c_str(), target_.c_str()) == 0) return;

@@ -23,10 +23,14 @@ void check_writable(const std::string& path);
 /// itself. Throws std::invalid_argument for links in a circle and those that the kernel does not follow.
 std::filesystem::path written_path(const std::string& path);
 
+/// Whether a file is on its disk before it takes its place: after a power failure it is the earlier one or all of the
+/// new one. `no` is for files that show what they lack (framed), of which there are many.
+enum class Sync { no, yes };
+
 /// Writes `text` to a temporary file beside `path` and renames that when it is complete. Devices and pipes are written
 /// directly. For a link the target is written, even if it does not exist yet. Throws std::invalid_argument with one
 /// line (a full disk, ...); an earlier file is then untouched. The new one has the permissions of the earlier one.
-void write_file(const std::string& path, std::string_view text);
+void write_file(const std::string& path, std::string_view text, Sync sync = Sync::yes);
 
 /// A path and the content of its file.
 using FileText = std::pair<std::string, std::string>;
@@ -51,7 +55,7 @@ class LargeFile {
   std::string temporary() const { return temporary_.string(); }
   /// Throws std::invalid_argument in one line that names the file.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Everything is written: the file takes its place. Throws like write.
+  /// Everything is written and on its disk: the file takes its place. Throws like write.
   void place();
 
  private:

@@ -12,6 +12,7 @@ must not mind it. Exit status: 0 all that, 1 not.
 import argparse
 import concurrent.futures
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -39,6 +40,8 @@ class Command:
     extra: tuple = ()  # what may be left of a command that fails: it keeps its work there
     slow: bool = False  # only in the exhaustive run, with few faults
     first: tuple = ()  # of `files`: those that are kept where a later one cannot be written
+    system_calls: bool = False  # also killed at its system calls, where strace is installed
+    needs: str = ""  # a module of Python
 
 
 SMALL = "underflow --set count=300"
@@ -47,7 +50,7 @@ TRIALS = ("position_ids --set formats=bf16 --set lengths=256 --set rope_dim=16 -
 TRAINING = ("training --set networks=mlp --set policies=bf16-sr --set steps=2 --set seeds=1 --set width=8"
             " --set test_examples=16 --set train_examples=64 --set intervals=2")
 COMMANDS = [
-    Command("run", f"run {SMALL} --quiet --backend emulated --out {{out}}/report.json", ("report.json",)),
+    Command("run", f"run {SMALL} --quiet --backend emulated --out {{out}}/report.json", ("report.json",), system_calls=True),
     Command("run with a store", f"run {TRIALS} --quiet --backend emulated --store {{out}}/store"
             " --out {out}/report.json", ("report.json",), ("store",)),
     Command("run with checkpoints", f"run {TRAINING} --quiet --backend emulated --set checkpoints={{out}}/checkpoints"
@@ -78,6 +81,9 @@ COMMANDS = [
     Command("calc", "calc 0.1+0.2"),
     Command("show", "show {in}/report.json"),
     Command("probe", "probe --backend emulated:hopper.wgmma.e4m3.fp32 --json"),
+    Command("page", f"page {{in}}/report.json --python {sys.executable} --out {{out}}/page.html", ("page.html",),
+            slow=True, needs="matplotlib"),
+    Command("ledger", "ledger {in}/ledger.json"),
     Command("man", "man --out {out}/man", extra=("man",)),
 ]
 
@@ -106,11 +112,16 @@ class Bench:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HALFULP_FAULT")}
         if fault or counts:
             environment["LD_PRELOAD"] = self.library
-        if fault:
+        words = self.words(command, out)
+        if fault and fault.startswith("system_call:"):
+            killed = "inject=all:signal=KILL:when=" + fault.partition(":")[2]
+            words = ["strace", "--follow-forks", "--output=/dev/null", "-e", killed, *words]
+            environment.pop("LD_PRELOAD")
+        elif fault:
             environment["HALFULP_FAULT"] = fault
         if counts:
             environment["HALFULP_FAULT_COUNTS"] = str(counts)
-        return subprocess.run(self.words(command, out), input=command.text, capture_output=True, text=True, timeout=120,
+        return subprocess.run(words, input=command.text, capture_output=True, text=True, timeout=120,
                               env=environment, cwd=self.folder)
 
     def reference(self, command):
@@ -122,6 +133,11 @@ class Bench:
             raise SystemExit(f"{command.name}: status {result.returncode} without a fault: {result.stderr}")
         calls = {name: int(count) for name, count in (line.split() for line in counts.read_text().splitlines())}
         files = {name: content(out / name) for name in command.files}
+        if command.system_calls and shutil.which("strace"):
+            log = self.folder / "strace"
+            subprocess.run(["strace", "--follow-forks", f"--output={log}", *self.words(command, out)], check=True,
+                           stdout=subprocess.DEVNULL, cwd=self.folder)
+            calls["system_call"] = len(log.read_text().splitlines())
         shutil.rmtree(out)
         return result.stdout.replace(str(out), "{out}"), files, calls
 
@@ -141,9 +157,10 @@ class Bench:
 
     def judged(self, command, expected, fault, has_earlier, out, result):
         kind = fault.partition(":")[0]
-        killed = kind == "kill"
+        killed = kind in ("kill", "system_call")
         status = result.returncode
-        if status not in ((-9,) if killed else (0, 2, 70)):
+        # strace counts the calls of each thread on its own.
+        if status not in ((-9, 0) if kind == "system_call" else (-9,) if killed else (0, 2, 70)):
             return f"status {status}: {result.stderr[-300:]}"
         if kind in HARMLESS and status != 0:
             return f"status {status}: {result.stderr[-300:]}"
@@ -208,6 +225,8 @@ def make_inputs(program, folder):
                        stdout=subprocess.DEVNULL)
     subprocess.run([program, "run", *SMALL.split(), "--quiet", "--backend", "emulated",
                     "--out", folder / "in" / "report.json"], check=True)
+    subprocess.run([program, "verify", "add", "--format", "e4m3", "--against", "oracle", "--quiet",
+                    "--ledger", folder / "in" / "ledger.json"], check=True, stdout=subprocess.DEVNULL)
     (folder / "in" / "sweep.json").write_text(json.dumps({"experiment": "underflow", "grid": {"count": [200, 300]}}))
 
 
@@ -227,6 +246,9 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for command in COMMANDS:
                 if options.only not in command.name or (command.slow and not EXHAUSTIVE):
+                    continue
+                if command.needs and not importlib.util.find_spec(command.needs):
+                    print(f"{command.name}: skipped, this Python has no {command.needs}")
                     continue
                 expected = bench.reference(command)
                 chosen = list(faults(expected[2], min(options.most, 2) if command.slow else options.most))

@@ -36,6 +36,7 @@ enum Fault {
   pread_,
   open_,
   close_,
+  fsync_,
   rename_,
   link_,
   unlink_,
@@ -57,13 +58,14 @@ struct Kind {
   std::string_view name;
   int error;
 };
-constexpr std::array<Kind, fault_count> kinds{{{"write", ENOSPC},  {"short_write", 0},    {"interrupted_write", EINTR},
-                                               {"pwrite", ENOSPC}, {"read", EIO},         {"pread", EIO},
-                                               {"open", EMFILE},   {"close", EIO},        {"rename", EACCES},
-                                               {"link", EPERM},    {"unlink", EACCES},    {"mkdir", ENOSPC},
-                                               {"fchmod", EPERM},  {"fallocate", ENOSPC}, {"flock", ENOLCK},
-                                               {"fstat", EIO},     {"mmap", ENOMEM},      {"malloc", ENOMEM},
-                                               {"thread", EAGAIN}, {"clock", 0},          {"kill", 0}}};
+constexpr std::array<Kind, fault_count> kinds{{{"write", ENOSPC},  {"short_write", 0}, {"interrupted_write", EINTR},
+                                               {"pwrite", ENOSPC}, {"read", EIO},      {"pread", EIO},
+                                               {"open", EMFILE},   {"close", EIO},     {"fsync", EIO},
+                                               {"rename", EACCES}, {"link", EPERM},    {"unlink", EACCES},
+                                               {"mkdir", ENOSPC},  {"fchmod", EPERM},  {"fallocate", ENOSPC},
+                                               {"flock", ENOLCK},  {"fstat", EIO},     {"mmap", ENOMEM},
+                                               {"malloc", ENOMEM}, {"thread", EAGAIN}, {"clock", 0},
+                                               {"kill", 0}}};
 
 std::atomic<bool> counting{false};
 std::array<std::atomic<long>, fault_count> calls{};
@@ -195,6 +197,12 @@ int close(int fd) {
   FUNCTION(close);
   const int closed = original(fd);  // Linux closes it, whatever it says
   return fails(close_) ? -1 : closed;
+}
+
+int fsync(int fd) {
+  FUNCTION(fsync);
+  fails(kill_);
+  return fails(fsync_) ? -1 : original(fd);
 }
 
 int rename(const char* from, const char* to) {
