@@ -21,9 +21,12 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 install=("$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 10)
-# torch only for CPUs is a tenth of the size of the usual one.
+# torch only for CPUs is a tenth of the size of the usual one. Where its index cannot be reached, pip would try that
+# again for each of the many packages of the other.
 if [[ " ${missing[*]} " == *" torch "* ]]; then
-  "${install[@]}" --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch >&2 || "${install[@]}" torch >&2
+  small=https://download.pytorch.org/whl/cpu
+  "$venv/bin/python" -c "import urllib.request; urllib.request.urlopen('$small/', timeout=10)" 2>/dev/null &&
+    "${install[@]}" --index-url "$small" --extra-index-url https://pypi.org/simple torch >&2
 fi
 "${install[@]}" "${missing[@]}" >&2 && exit 0
 echo "pip install failed"
