@@ -12,6 +12,7 @@ Every fenced block names its language, which says how it is tested:
   cpp      compiled, not run
   json     written to a file that a command further down the page takes
   cmake    a copy of a file that a test builds
+  yaml     not run, and says why
   text     not run
 
 A page's blocks run in one scratch folder, in their order, with the programs on PATH and links: build/release/bin, build/release/python,
@@ -41,7 +42,7 @@ import time
 import pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LANGUAGES = {"sh", "console", "python", "cpp", "json", "cmake", "text"}
+LANGUAGES = {"sh", "console", "python", "cpp", "json", "cmake", "yaml", "text"}
 LINKED = ["docs", "evidence", "experiments", "notebooks", "report", "tests", "training"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
