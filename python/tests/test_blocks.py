@@ -34,6 +34,15 @@ def test_fields_by_hand_that_fit():
     assert not zero.values().any()
 
 
+def test_a_tensor_has_one_scale():
+    """However many matrices its axis makes of it."""
+    x = np.stack([X, 1000 * X, X / 1000])  # 3 x 3 x 64
+    middle, last = halfulp.quantize_blocks(x, "nvfp4", axis=1), halfulp.quantize_blocks(x, "nvfp4")
+    assert middle.tensor_scale == last.tensor_scale == halfulp.quantize_blocks(x.reshape(-1, 64), "nvfp4").tensor_scale
+    given = halfulp.quantize_blocks(x, "nvfp4", axis=1, amax=float(np.abs(x).max()))
+    same(middle.values(), given.values())
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 32), (32, 0), (0, 4, 4), (3, 0, 4), (4, 4, 0), (2, 0, 0)])
 @pytest.mark.parametrize("format", ["mxfp4", "nvfp4", "e4m3/4x4/e8m0", "fp8-128x128"])
 def test_blocks_of_nothing(shape, format):

@@ -145,11 +145,13 @@ TEST_F(PageCommand, RefusesWhatItWasGivenTwiceOrNot) {
 /// A signal that reaches `halfulp` alone, as `kill` sends it, ends the Python that draws, too.
 TEST_F(PageCommand, StopsThePythonItStarted) {
   const std::string fake = python(0), id = kept("id");
-  write(folder_ / "python", "#!/bin/sh\necho $$ > " + id + ".new\nmv " + id + ".new " + id + "\nexec sleep 60\n");
+  const std::string drawn = kept("drawn");  // the program is not left to end by itself
+  write(folder_ / "python",
+        "#!/bin/sh\necho $$ > " + id + ".new\nmv " + id + ".new " + id + "\nsleep 10\necho > " + drawn + "\n");
   const Outcome stopped = halfulp::tests::run_interrupted(
       {HALFULP_COMMAND, "page", report_, "--out", out_, fake}, [&] { return fs::exists(id); }, SIGTERM);
   expect_error(stopped, "interrupted", 130);
-  EXPECT_FALSE(fs::exists(out_));
+  EXPECT_FALSE(fs::exists(out_) || fs::exists(drawn));
   EXPECT_NE(::kill(std::stoi(content(id)), 0), 0) << "the program that draws still runs";
 }
 

@@ -44,6 +44,19 @@ TEST(WitnessCommand, DerivesBothResults) {
   check_vectors(json::parse(run_halfulp({"witness", "convert:fp16:e5m2", "convert:fp16:e5m2:to-odd", "--json"}).out));
 }
 
+TEST(WitnessCommand, NansAreOneUnlessAskedFor) {
+  const std::vector<std::string> words{"witness", "ml_dtypes:bf16:e5m2", "pytorch:bf16:e5m2", "--quiet"};
+  const auto lenient = run_halfulp(words);
+  EXPECT_EQ(lenient.status, 0);
+  EXPECT_NE(lenient.out.find("65,536 cases looked at, NaN equal to NaN: all of them\n"), std::string::npos)
+      << lenient.out;
+  std::vector<std::string> strict = words;
+  strict.push_back("--strict-nan");
+  const auto found = run_halfulp(strict);
+  EXPECT_NE(found.out.find("NaN  "), std::string::npos) << found.out;
+  EXPECT_EQ(found.out.find("NaN equal to NaN"), std::string::npos) << found.out;
+}
+
 TEST(WitnessCommand, ProfilesAndUnits) {
   const auto cast = run_halfulp({"witness", "ml_dtypes:bf16:e4m3", "onnx:bf16:e4m3"});
   EXPECT_NE(cast.out.find("0x7f NaN  by overflow"), std::string::npos) << cast.out;

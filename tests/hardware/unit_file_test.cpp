@@ -142,6 +142,7 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "nan", "0x17fffffff"), "not the code word of a NaN");
   expect_in(refused(own, "nan", "NaN"), "a code word in quotes");
   expect_in(refused(own, "nan", "0x"), "a code word in quotes");
+  expect_in(refused(own, "nan", "0x7fffffffz"), "a code word in quotes");
   expect_in(refused(own, "nan", 5), "a code word in quotes");
   expect_in(refused(own, "rule", "fma"), "unknown rule 'fma'; did you mean fma-chain");
   expect_in(refused(own, "rule", "fma-chain"),

@@ -181,6 +181,10 @@ TEST(Diff, finds_code_words_first_then_numbers_and_ignores_the_environment) {
   Json verdict = first;
   verdict["claims"][0]["measured"] = 3;
   EXPECT_NE(diff_reports(first, verdict).text.find("claim one-and-one: measured 2.0 | 3"), std::string::npos);
+  Json fewer = first;
+  fewer["claims"].erase(1);
+  EXPECT_NE(diff_reports(first, fewer).text.find("claim other: only in the first report\n"), std::string::npos);
+  EXPECT_NE(diff_reports(fewer, first).text.find("claim other: only in the second report\n"), std::string::npos);
   Json other = first;
   other["experiment"] = "other";
   EXPECT_THROW((void)diff_reports(first, other), std::invalid_argument);

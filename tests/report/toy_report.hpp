@@ -21,7 +21,8 @@ class Broken final : public Device {
   std::string description() const override { return "always one off"; }
   Support available() const override { return Support::by("imagination"); }
   Support supports(const Task& task) const override {
-    return task.operation == Operation::add ? Support::by("imagination") : Support::no("only adds");
+    if (task.operation == Operation::add) return Support::by("imagination");
+    return Support::no("does not convert to " + number_type_name(task.to));
   }
   NanRule nan_rule(const Task& task) const override { return task.rounding.nan; }
   std::string_view independence() const override { return "silicon"; }

@@ -1,24 +1,9 @@
-#!/usr/bin/env python3
-"""Plants bugs, one at a time, in a copy of the Python package, and sees that the tests named beside each one fail.
+"""Planted bugs in halfulp.torch."""
 
-usage: python/mutants.py PYTHON PACKAGE   (PYTHON has torch; PACKAGE: build/release/python)
-       python/mutants.py --check          (does each bug's text occur exactly once?)
-
-Exit status: 0 every bug was caught, 1 one was not, 2 the sources no longer hold the text that a bug replaces.
-"""
-import os
-import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
-
-FOLDER = pathlib.Path(__file__).resolve().parent
 EMULATION, LAYERS, MATRICES, SUMS = "torch/_emulation.py", "torch/_layers.py", "torch/_matrices.py", "torch/_sums.py"
 ELEMENTS, ROUNDING, PRODUCTS = "torch/_elementwise.py", "torch/_rounding.py", "torch/_products.py"
 OPTIMIZER, WATCH, MICROSCOPE, CONVERT, DISTRIBUTED = (f"torch/_{name}.py" for name in ("optimizer", "watch", "microscope", "convert", "distributed"))
 
-# (what is wrong, file, right text, wrong text, file of tests, their names)
 BUGS = [
     ("an evaluation counts as a step", EMULATION, "            if self._scales is None:\n", "            if True:\n", "models", "evaluation"),
     ("what torch computes is not counted", EMULATION, "self.not_covered[name, self.module] += 1", "pass", "models", "says_what"),
@@ -53,43 +38,3 @@ BUGS = [
     ("convert: delayed scales are accepted", CONVERT, 'any(isinstance(s, Mapping) and "delayed" in s for s in its["operands"].values())', "False", "optimizers", "refused"),
     ("hook: a ring begins at rank 0", DISTRIBUTED, "total = pieces[piece][piece]", "total = pieces[0][piece]", "distributed", ""),
 ]
-
-
-def main():
-    broken = [title for title, name, right, *_ in BUGS if (FOLDER / "halfulp" / name).read_text().count(right) != 1]
-    for title in broken:
-        print(f"python/mutants.py: the text of this bug is not there once: {title}", file=sys.stderr)
-    if broken or sys.argv[1:] == ["--check"]:
-        return 2 if broken else 0
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    python, package = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    missed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder) / "halfulp"
-        shutil.copytree(FOLDER / "halfulp", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        for built in (package / "halfulp").glob("_core*"):
-            (copy / built.name).symlink_to(built)
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
-
-        def passes(tests, names):
-            answer = subprocess.run([python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--rootdir", FOLDER, FOLDER / f"tests/with_torch/test_torch_{tests}.py", "-k", names],
-                                    env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
-            return answer.returncode == 0
-        for tests, names in sorted({bug[4:] for bug in BUGS}):
-            if not passes(tests, names):
-                print(f"python/mutants.py: test_torch_{tests}.py -k '{names}' fails, or holds no test, without any bug", file=sys.stderr)
-                return 1
-        for title, name, right, wrong, tests, names in BUGS:
-            text = (copy / name).read_text()
-            (copy / name).write_text(text.replace(right, wrong))
-            caught = not passes(tests, names)
-            (copy / name).write_text(text)
-            missed += not caught
-            print(f"{'caught' if caught else 'MISSED'}  {title} (test_torch_{tests})", flush=True)
-    print(f"{len(BUGS)} bugs, {len(BUGS) - missed} caught, {missed} missed")
-    return 1 if missed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Planted bugs in the scalar functions and in block formats."""
+
+MODES = "emulation/rounding.hpp"
+SCALAR = "emulation/round_pack.hpp"
+CONVERSION = "emulation/conversion.hpp"
+RECOMMENDED = "emulation/elementary.cpp"
+SCALE = "emulation/block/scale.hpp"
+STEPS = "emulation/block/steps.cpp"
+ELEMENTS = "emulation/block/block.cpp"
+
+BUGS = [
+    ("tie rule: to odd instead of even", MODES,
+     "unit / 2 - 1 + odd)", "unit / 2 - 1 + !odd)", "small_formats"),
+    ("subnormal shift: one bit too many", SCALAR,
+     "const int binade = e < f.emin() ? f.emin() : e;", "const int binade = e < f.emin() ? f.emin() + 1 : e;", "small_formats"),
+    ("carry into the exponent is lost", SCALAR,
+     "base + static_cast<std::uint64_t>(kept.value)", "(base | static_cast<std::uint64_t>(kept.value))", "small_formats"),
+    ("Inf under directed modes: overflow always goes away from zero", SCALAR,
+     "overflows_away(rounding, sign) || !f.has_zero", "true", "small_formats"),
+    ("-0 where a format has none", CONVERSION,
+     "return {to.zero(x.sign), 0};", "return {to.with_sign(0, x.sign), 0};", "edges"),
+    ("blocks: values keep the tensor's scale", "emulation/block/block.cpp",
+     "? 1 : value(steps.scales[i])", "? 1 : steps.values[i]", "block"),
+    ("sticky bit is dropped", SCALAR,
+     "return (x >> distance) | ((x & ((U{1} << distance) - 1)) != 0);", "return x >> distance;", "half_formats"),
+    ("rsqrt: exact roots count as inexact", RECOMMENDED,
+     "uint128{rest != 0}", "1", "small_formats"),
+    ("exp just below 1 is taken for just above", RECOMMENDED,
+     "return negative ? Exact<uint128>{false, -bits - 1, 2 * one - 1} : Exact<uint128>{false, -bits, one | 1};",
+     "return Exact<uint128>{false, -bits, one | 1};", "half_formats"),
+    ("exp: bits that are open are taken for known", RECOMMENDED,
+     "const Integer error = Integer(width + 256) << 10;", "const Integer error = 0;", "half_formats"),
+    ("log2 just below 1 is taken for just above", RECOMMENDED,
+     "const bool below = significand < power;", "const bool below = false;", "half_formats"),
+    ("log2: bits that are open are taken for known", RECOMMENDED,
+     "const Integer error = width + 32;", "const Integer error = 0;", "half_formats"),
+    ("stochastic rounding off by one", MODES,
+     "return bits << cut;", "return (bits + 1) << cut;", "stochastic"),
+    ("block scale: ceil takes powers of two for more", SCALE,
+     "return exponent(x) + !is_power(x);", "return exponent(x) + 1;", "block_oracle"),
+    ("block scale: even looks at one bit less", SCALE,
+     "<< (22 - fraction_bits)) >=", "<< (23 - fraction_bits)) >=", "block_oracle"),
+    ("block scale: floor of subnormal magnitudes is their field's", SCALE,
+     ": std::bit_width(bits) - 150;", ": -127;", "block_oracle"),
+    ("block scale: quotients may round to zero", SCALE,
+     "return f.is_nan(code) || code > f.min_normal() ? code : static_cast<std::uint32_t>(f.min_normal());", "return code;", "block_oracle"),
+    ("block scale: the tensor's goes first into the block's", SCALE,
+     "bounded(f.tensor_scale ? (1.0f / tensor) / s : 1.0f / s)", "bounded(1.0f / step.value)", "block_oracle"),
+    ("block elements: zero points are rounded away from zero", SCALE,
+     "std::nearbyint(low / step.value)", "std::round(low / step.value)", "block_oracle"),
+    ("block elements: infinities do not saturate", SCALE,
+     "r.overflow = Overflow::saturate;", "r.overflow = Overflow::ieee;", "block_oracle"),
+    ("block steps: rceil of subnormal quotients", STEPS,
+     "(k == -127 ? 0x40'0000u : 0u)", "0u", "block"),
+    ("block steps: the reciprocal of 2^127 is zero", STEPS,
+     "k > 126 ? 0x40'0000u", "k > 126 ? 0u", "block"),
+    ("block arrays: a short last block takes its neighbour's scale", "emulation/block/lanes.cpp",
+     "std::min(block, count - begin), i);", "std::min(block, count - begin), count - begin < block && i ? i - 1 : i);", "block"),
+    ("block arrays: random bits begin anew in each piece", ELEMENTS,
+     "const RandomStream random = random_.from(at + begin);", "const RandomStream random = random_.from(at);", "block"),
+    ("block arrays: -0 of integers stays", ELEMENTS,
+     "const float x = q[i] + 0.0f;", "const float x = q[i];", "block"),
+    ("block products: scales are multiplied first", "emulation/block/product.cpp",
+     "if (order == ScaleOrder::after)", "if (order != ScaleOrder::after)", "block_dot"),
+]
