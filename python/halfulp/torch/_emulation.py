@@ -210,6 +210,9 @@ class emulate(TorchFunctionMode):
         return self.module if calls[kind] == 1 else f"{self.module}.{kind}{calls[kind]}"
 
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        if torch.is_autocast_enabled("cpu"):  # a user's, around a step: an operator's own calls are in fp32, and so are torch's
+            with torch.autocast("cpu", enabled=False):
+                return self.__torch_function__(function, types, args, kwargs)
         kwargs = kwargs or {}
         handler = HANDLERS.get(function)
         if handler is not None and fits(handler, len(args), tuple(kwargs)):
@@ -217,7 +220,7 @@ class emulate(TorchFunctionMode):
             if result is not NotImplemented:
                 self.covered[name_of(function), self.module] += 1
                 return result
-        result = _in_fp32(function, args, kwargs)
+        result = function(*args, **kwargs)
         self.note_uncovered(function, result)
         return result
 
@@ -239,14 +242,6 @@ class emulate(TorchFunctionMode):
         watched = self.watch.facts(self.precision.every) if self.watch else dict.fromkeys(("losses", "updates", "births", "events"), [])
         facts = {"model": type(self.model).__name__, "steps": self.step, "calls": calls, **watched}
         return Report(json.loads(self.precision.report(json.dumps(facts), "halfulp.torch")))
-
-
-def _in_fp32(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """torch's own function, without autocast."""
-    if not torch.is_autocast_enabled("cpu"):
-        return function(*args, **kwargs)
-    with torch.autocast("cpu", enabled=False):
-        return function(*args, **kwargs)
 
 
 @lru_cache(maxsize=None)

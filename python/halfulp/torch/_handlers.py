@@ -33,9 +33,16 @@ def empty(*shape: int) -> torch.Tensor:
     return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
+def address(x: torch.Tensor) -> int:
+    """Where C++ finds the numbers of a tensor. It takes them for fp32, one behind the other."""
+    if x.dtype is not torch.float32 or not x.is_contiguous():
+        raise TypeError(f"halfulp.torch.emulate: an operator met {'' if x.is_contiguous() else 'strided '}{x.dtype}; accepted: contiguous float32")
+    return x.data_ptr()
+
+
 def sized(tensors: Any) -> list[tuple[int, int]]:
     """Addresses and numbers of elements, which C++ compares with its own."""
-    return [(t.data_ptr(), t.numel()) for t in tensors]
+    return [(address(t), t.numel()) for t in tensors]
 
 
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import _core
-from ._handlers import Run, dense, empty, handles, is_float, once, sized
+from ._handlers import Run, address, dense, empty, handles, is_float, once, sized
 
 
 class Layer(torch.autograd.Function):
@@ -22,8 +22,8 @@ class Layer(torch.autograd.Function):
         values, owned = dense(x), [dense(p) for p in parameters]
         if states:
             layer.state(sized(states), True)
-        y = empty(*layer.forward(run.precision, list(values.shape), values.data_ptr(), sized(owned), training))
-        layer.take(y.data_ptr())
+        y = empty(*layer.forward(run.precision, list(values.shape), address(values), sized(owned), training))
+        layer.take(address(y))
         run.last_layer = layer
         if states and training:
             layer.state(sized(states), False)
@@ -42,7 +42,7 @@ class Layer(torch.autograd.Function):
             d = dense(dy)
             dx = empty(*ctx.shape) if ctx.needs_input_grad[6] else None
             gradients = [empty(*shape) for shape in ctx.shapes]
-            ctx.layer.backward(ctx.run.precision, d.data_ptr(), 0 if dx is None else dx.data_ptr(), sized(gradients), ctx.training)
+            ctx.layer.backward(ctx.run.precision, address(d), 0 if dx is None else address(dx), sized(gradients), ctx.training)
         ctx.pool.append(ctx.layer)  # with its memory, for the next step
         ctx.layer = None
         return None, None, None, None, None, None, dx, *gradients
@@ -184,7 +184,7 @@ def _lstm(run: Run, input: Any, hx: Any, weights: Any, has_biases: Any = True, n
         return h
     # The last state of the cell has no gradient in the trainer's layer: it is given as a number.
     cells = empty(1, ordered.shape[0], width)
-    run.last_layer.take_cells(cells.data_ptr())
+    run.last_layer.take_cells(address(cells))
     return h if batch_first else h.transpose(0, 1), h[:, -1].unsqueeze(0), cells
 
 

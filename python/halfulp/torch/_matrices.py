@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ._handlers import Run, dense, empty, handles, is_float, once
+from ._handlers import Run, address, dense, empty, handles, is_float, once
 from ._layers import Layer, dropout, layer, square
 
 
@@ -21,7 +21,7 @@ class _Linear(torch.autograd.Function):
         outputs = w.shape[1 if turned else 0]
         y = empty(rows.shape[0], outputs)
         b = None if bias is None else dense(bias)
-        run.precision.product(kind, name, "forward", 1, rows.shape[0], outputs, rows.shape[1], rows.data_ptr(), False, w.data_ptr(), not turned, 0 if b is None else b.data_ptr(), y.data_ptr())
+        run.precision.product(kind, name, "forward", 1, rows.shape[0], outputs, rows.shape[1], address(rows), False, address(w), not turned, 0 if b is None else address(b), address(y))
         ctx.save_for_backward(rows, w)
         ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
         return y
@@ -36,16 +36,16 @@ class _Linear(torch.autograd.Function):
             dx = dw = db = None
             if ctx.needs_input_grad[5]:
                 dw = empty(outputs, inputs)
-                run.precision.product(kind, name, "to-weight", 1, outputs, inputs, rows, d.data_ptr(), True, x.data_ptr(), False, 0, dw.data_ptr())
+                run.precision.product(kind, name, "to-weight", 1, outputs, inputs, rows, address(d), True, address(x), False, 0, address(dw))
                 dw = dw.mT if ctx.turned else dw
             if ctx.needs_input_grad[6]:
                 db = empty(outputs)
                 site = f"{name}.bias" if name else "bias"
-                run.precision.column_sums(kind, site, rows, outputs, d.data_ptr(), db.data_ptr())
-                run.precision.cast(kind, site, "gradient-of-weight", db.data_ptr(), outputs)
+                run.precision.column_sums(kind, site, rows, outputs, address(d), address(db))
+                run.precision.cast(kind, site, "gradient-of-weight", address(db), outputs)
             if ctx.needs_input_grad[4]:
                 dx = empty(rows, inputs)
-                run.precision.product(kind, name, "to-input", 1, rows, inputs, outputs, d.data_ptr(), False, w.data_ptr(), ctx.turned, 0, dx.data_ptr())
+                run.precision.product(kind, name, "to-input", 1, rows, inputs, outputs, address(d), False, address(w), ctx.turned, 0, address(dx))
         return None, None, None, None, dx, dw, db
 
 
@@ -81,7 +81,7 @@ class _Matmul(torch.autograd.Function):
         count, m, k = x.shape
         n = y.shape[1 if turned else 2]
         d = empty(count, m, n)
-        run.precision.product(kind, name, "forward", count, m, n, k, x.data_ptr(), False, y.data_ptr(), turned, 0, d.data_ptr())
+        run.precision.product(kind, name, "forward", count, m, n, k, address(x), False, address(y), turned, 0, address(d))
         ctx.save_for_backward(x, y)
         ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
         return d
@@ -96,13 +96,13 @@ class _Matmul(torch.autograd.Function):
             da = db = None
             if ctx.needs_input_grad[3]:
                 da = torch.empty_like(a)
-                run.precision.product(ctx.kind, ctx.name, "to-input", count, m, k, n, dy.data_ptr(), False, b.data_ptr(), not ctx.turned, 0, da.data_ptr())
+                run.precision.product(ctx.kind, ctx.name, "to-input", count, m, k, n, address(dy), False, address(b), not ctx.turned, 0, address(da))
             if ctx.needs_input_grad[4]:
                 db = torch.empty_like(b)
                 if ctx.turned:  # dK = dy^T Q
-                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, n, k, m, dy.data_ptr(), True, a.data_ptr(), False, 0, db.data_ptr())
+                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, n, k, m, address(dy), True, address(a), False, 0, address(db))
                 else:  # dV = P^T dy
-                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, k, n, m, a.data_ptr(), True, dy.data_ptr(), False, 0, db.data_ptr())
+                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, k, n, m, address(a), True, address(dy), False, 0, address(db))
         return None, None, None, da, db, None
 
 

@@ -79,7 +79,7 @@ class microscope(emulate):
                     self.not_covered[_name(call.function), call.module] += 1  # the model has overwritten what it took
                     continue
                 self._stack, self._calls = [""] * (call.depth - 1) + [call.module], [call.counter]
-                with torch._C.DisableTorchFunction(), torch.enable_grad():
+                with torch._C.DisableTorchFunction(), torch.enable_grad(), torch.autocast("cpu", enabled=False):
                     shadow = call.handler(self, *call.args, **call.kwargs)
                     if shadow is NotImplemented:
                         self.not_covered[_name(call.function), call.module] += 1
@@ -87,7 +87,7 @@ class microscope(emulate):
                     self.covered[_name(call.function), call.module] += 1
                     result = shadow[0] if isinstance(shadow, tuple) else shadow
                 if call.gradient is not None and result.requires_grad:
-                    with torch._C.DisableTorchFunction():
+                    with torch._C.DisableTorchFunction(), torch.autocast("cpu", enabled=False):
                         torch.autograd.backward(result, call.gradient.to(result.dtype).reshape(result.shape))
         finally:
             self._stack, self._calls = stack, calls

@@ -8,6 +8,7 @@ import torch
 
 from .. import _core
 from ._emulation import emulate
+from ._handlers import address
 from ._rounding import quantize
 
 # torch.optim's names and defaults.
@@ -63,7 +64,7 @@ class PolicyOptimizer(torch.optim.Optimizer):
         self._master = bool(json.loads(run.precision.policy).get("weights", {}).get("master"))
         settings = [_settings(kind, {**options, **{name: value for name, value in group.items() if name != "pairs"}}) for group in groups]
         self._named = [pair for group in groups for pair in group["pairs"]]
-        self._updates = _core.Updates(run.precision, kind, [_flat(s) for s in settings], [[(name, p.numel(), p.data_ptr()) for name, p in group["pairs"]] for group in groups])
+        self._updates = _core.Updates(run.precision, kind, [_flat(s) for s in settings], [[(name, p.numel(), address(p)) for name, p in group["pairs"]] for group in groups])
         super().__init__([{"params": [p for _, p in group["pairs"]], **s} for group, s in zip(groups, settings)], _DEFAULTS[kind])
         self._settings, self._complete, self._scaled = settings, True, False
         self._written()
@@ -119,7 +120,7 @@ class PolicyOptimizer(torch.optim.Optimizer):
         for name, p in self._named:
             if self._master and p._version != self._versions[name]:
                 raise RuntimeError(f"PolicyOptimizer: {name} was written since the last step, and the policy's master copy knows nothing of it; accepted: to load weights before the optimizer is made, or its state_dict() with them")
-        values = [(p.data_ptr(), p.numel()) for _, p in map(_named, self._named)]
+        values = [(address(p), p.numel()) for _, p in map(_named, self._named)]
         taken = self._updates.step([float(group["lr"]) for group in self.param_groups], values, self._gradients())
         self._scaled = False
         self._written()
@@ -157,8 +158,8 @@ class PolicyOptimizer(torch.optim.Optimizer):
                         raise TypeError(f"parameters: the gradient of {name} is {p.grad.dtype}, {p.grad.layout}; accepted: dense float32")
                     p.grad = p.grad.contiguous()
                     if not self._updates.unscaled:
-                        self.run.precision.cast("optimizer", name, "communication", p.grad.data_ptr(), p.grad.numel())
-        return [0 if p.grad is None else p.grad.data_ptr() for _, p in self._named]
+                        self.run.precision.cast("optimizer", name, "communication", address(p.grad), p.grad.numel())
+        return [0 if p.grad is None else address(p.grad) for _, p in self._named]
 
     def _require_scaled(self) -> None:
         if self._updates.scales and not self._scaled:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import _core
-from ._handlers import Run, dense, empty, handles, is_float, once
+from ._handlers import Run, address, dense, empty, handles, is_float, once
 
 
 class Cast(torch.autograd.Function):
@@ -16,7 +16,7 @@ class Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, run: Run, kind: str, name: str, x: torch.Tensor, own: bool = False) -> torch.Tensor:
         y = x.detach() if own and x.is_contiguous() else x.detach().clone(memory_format=torch.contiguous_format)
-        run.precision.cast(kind, name, "activation", y.data_ptr(), y.numel())
+        run.precision.cast(kind, name, "activation", address(y), y.numel())
         return y
 
     @staticmethod
@@ -43,7 +43,7 @@ def cast_gradient(run: Run, kind: str, name: str, gradient: torch.Tensor) -> tor
     """A rounded copy."""
     with torch._C.DisableTorchFunction():
         g = gradient.detach().clone(memory_format=torch.contiguous_format)
-        run.precision.cast(kind, name, "gradient-of-activation", g.data_ptr(), g.numel())
+        run.precision.cast(kind, name, "gradient-of-activation", address(g), g.numel())
     return g
 
 
@@ -85,9 +85,9 @@ def _turned(x: torch.Tensor, base: float, back: bool, run: Run, name: str, role:
     with torch._C.DisableTorchFunction():
         y = x.detach().clone(memory_format=torch.contiguous_format)
         length, width = y.shape[-2:]
-        _core.rotate(y.data_ptr(), y.numel() // (length * width) if y.numel() else 0, length, width, base, back)
+        _core.rotate(address(y), y.numel() // (length * width) if y.numel() else 0, length, width, base, back)
         if run is not None:
-            run.precision.cast("position", name, role, y.data_ptr(), y.numel())
+            run.precision.cast("position", name, role, address(y), y.numel())
     return y
 
 
@@ -114,7 +114,7 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, run: Run, name: str, logits: torch.Tensor, labels: list[int]) -> torch.Tensor:
         ctx.loss, ctx.run, ctx.shape = _core.Loss(name), run, logits.shape
         values = dense(logits)
-        loss = ctx.loss.forward(run.precision, values.shape[0], values.shape[1], values.data_ptr(), labels)
+        loss = ctx.loss.forward(run.precision, values.shape[0], values.shape[1], address(values), labels)
         if run.watch:
             run.watch.add_loss(loss)
         return torch.tensor(loss, dtype=torch.float32, device="cpu")
@@ -124,7 +124,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         with torch._C.DisableTorchFunction():
             gradient = empty(*ctx.shape)
-            ctx.loss.backward(ctx.run.precision, float(dy), gradient.data_ptr())
+            ctx.loss.backward(ctx.run.precision, float(dy), address(gradient))
         return None, None, gradient, None
 
 

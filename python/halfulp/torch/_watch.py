@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from ._handlers import address
+
 
 class Watch:
     """Rows of the report's tables, of counted steps."""
@@ -57,7 +59,7 @@ class Watch:
                 if p.grad is None or p.dtype is not torch.float32 or p.grad.layout is not torch.strided:
                     continue
                 gradient = p.grad.detach().to(torch.float32).contiguous()
-                self._run.precision.save_gradient(name, list(gradient.shape), gradient.data_ptr(), gradient.numel())
+                self._run.precision.save_gradient(name, list(gradient.shape), address(gradient), gradient.numel())
                 self._before[name] = p.detach().clone(), gradient.clone(), p._version
 
     def compare(self) -> None:

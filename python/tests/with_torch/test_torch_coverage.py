@@ -6,6 +6,7 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import halfulp.torch as ht  # noqa: E402
+from halfulp.torch import _handlers  # noqa: E402
 
 
 class Call(nn.Module):
@@ -106,7 +107,8 @@ def test_errors_are_torchs():
 def test_autocast_is_off_inside_and_grad_scaler_scales():
     def step(autocast, scaler):
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(8, 8), nn.Softplus(), nn.Linear(8, 4))
+        # Autocast has PReLU, which an operator calls, in bf16, and transposed convolutions, which stay torch's.
+        model = nn.Sequential(nn.Linear(8, 8), nn.PReLU(), nn.Unflatten(1, (2, 4)), nn.ConvTranspose1d(2, 2, 3), nn.Flatten(), nn.Linear(12, 4))
         x, labels = torch.randn(6, 8), torch.arange(6) % 4
         run = ht.emulate(model, "amp-bf16", seed=1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -124,3 +126,26 @@ def test_autocast_is_off_inside_and_grad_scaler_scales():
     plain = step("no", False)
     for autocast, scaler in (("outside", False), ("inside", False), ("no", True), ("outside", True)):
         assert all(map(torch.equal, plain, step(autocast, scaler))), (autocast, scaler)
+
+
+def test_microscopes_compute_under_no_autocast():
+    """Where a user's autocast is around the `with`, too: what is computed a second time is in fp32."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.PReLU(), nn.Linear(8, 4))
+    x = torch.randn(6, 8)
+
+    def seen(autocast):
+        scope = ht.microscope(model, "pure-bf16", every=1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast), scope:
+            model(x).float().sum().backward()
+        return scope.report()
+    for autocast in (False, True):
+        covered = {row["function"] for row in seen(autocast).rows("calls") if row["covered"]}
+        assert covered == {"linear", "prelu"}, autocast
+
+
+@pytest.mark.parametrize("x", [torch.ones(4, dtype=torch.bfloat16), torch.ones(4, 4).T[1:], torch.ones(4, dtype=torch.float64)], ids=["bf16", "strided", "fp64"])
+def test_memory_of_other_types_is_refused(x):
+    """C++ would read and write beyond it."""
+    with pytest.raises(TypeError, match="an operator met .*; accepted: contiguous float32"):
+        _handlers.address(x)

@@ -7,10 +7,10 @@ OPTIMIZER, WATCH, MICROSCOPE, CONVERT, DISTRIBUTED = (f"torch/_{name}.py" for na
 BUGS = [
     ("an evaluation counts as a step", EMULATION, "            if self._scales is None:\n", "            if True:\n", "models", "evaluation"),
     ("what torch computes is not counted", EMULATION, "self.not_covered[name, self.module] += 1", "pass", "models", "says_what"),
-    ("autocast stays on", EMULATION, 'if not torch.is_autocast_enabled("cpu"):', "if True:", "coverage", "autocast"),
+    ("autocast stays on", EMULATION, 'if torch.is_autocast_enabled("cpu"):', "if False:", "coverage", "autocast"),
     ("threads are not given back", EMULATION, "torch.set_num_threads(self._threads)", "pass", "models", "leave_torch"),
     ("rules come before the policy's own", EMULATION, 'base.get("rules", []) + changes', 'changes + base.get("rules", [])', "models", "rules_change"),
-    ("the bias has no gradient's rounding", MATRICES, 'run.precision.cast(kind, site, "gradient-of-weight", db.data_ptr(), outputs)', "pass", "emulation", "bits"),
+    ("the bias has no gradient's rounding", MATRICES, 'run.precision.cast(kind, site, "gradient-of-weight", address(db), outputs)', "pass", "emulation", "bits"),
     ("the gradient of the input is the weight's", MATRICES, 'run.precision.product(kind, name, "to-input"', 'run.precision.product(kind, name, "to-weight"', "emulation", "bits"),
     ("einsum: rows and columns change places", MATRICES, "order = batch + rows + columns", "order = batch + columns + rows", "coverage", "torchs"),
     ("convolution: one group for all", MATRICES, "some = slice(g * each, (g + 1) * each)", "some = slice(0, each)", "coverage", "torchs"),
@@ -37,4 +37,6 @@ BUGS = [
     ("convert: no rounding of results", CONVERT, "return _quantized(y, self._result)", "return y", "optimizers", "converted_layers"),
     ("convert: delayed scales are accepted", CONVERT, 'any(isinstance(s, Mapping) and "delayed" in s for s in its["operands"].values())', "False", "optimizers", "refused"),
     ("hook: a ring begins at rank 0", DISTRIBUTED, "total = pieces[piece][piece]", "total = pieces[0][piece]", "distributed", ""),
+    ("microscope: what is computed a second time is in a user's autocast", MICROSCOPE, 'torch.enable_grad(), torch.autocast("cpu", enabled=False):', "torch.enable_grad():", "coverage", "microscopes"),
+    ("memory of any type is handed on as fp32", "torch/_handlers.py", "if x.dtype is not torch.float32 or not x.is_contiguous():", "if False:", "coverage", "memory_of"),
 ]
