@@ -27,7 +27,8 @@ constexpr const char *unwritten = "no writing", *other_elements = "other element
 /// Whether a layout's name has a writer's, in any case.
 bool is_of(const StorageLayout& layout, std::string_view writer) {
   const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  return !std::ranges::search(layout.name, writer, same).empty();
+  // (Clang 14 does not compile std::ranges::search of libstdc++.)
+  return std::search(layout.name.begin(), layout.name.end(), writer.begin(), writer.end(), same) != layout.name.end();
 }
 
 /// Whether the dtype says what code words are.

@@ -1,4 +1,5 @@
 """What tensors and calls must not do: be read beyond their ends, lose an argument, or give another function's numbers."""
+import contextlib
 import copy
 import threading
 
@@ -150,3 +151,20 @@ def test_what_is_in_no_module_is_not_rounded():
         with torch.no_grad():
             total = a + a
     assert torch.equal(total, 2 * a) and ("add", "") in run.not_covered
+
+
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_ignored_labels_do_not_count(ignored):
+    logits, labels = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, ignored, 3, 1, ignored, 3])
+    model, results = nn.Linear(4, 4), []
+    with torch.no_grad():
+        model.weight.copy_(torch.eye(4)), model.bias.zero_()
+    for context in (contextlib.nullcontext(), ht.emulate(model, "fp32")):
+        x = logits.clone().requires_grad_()
+        with context:
+            loss = F.cross_entropy(model(x), labels, ignore_index=ignored)
+            loss.backward()
+        results.append((loss.detach(), x.grad))
+    (loss, gradient), (ours, our_gradient) = results
+    assert torch.allclose(loss, ours, rtol=1e-6) and torch.allclose(gradient, our_gradient, rtol=1e-5, atol=1e-7)
+    assert not our_gradient[1].any() and our_gradient[0].any()

@@ -1,4 +1,5 @@
 """Models of other libraries under policies, with nothing changed but the `with` line."""
+import json
 from collections import Counter
 
 import pytest
@@ -65,7 +66,8 @@ def test_trains_repeats_and_says_what_was_not_covered(make, policy):
                 loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        assert {function for function, _ in run.not_covered} <= not_covered, run.not_covered
+        left = {function for function, _ in run.not_covered}  # not all of them by each version of these libraries
+        assert left <= not_covered and bool(left) == bool(not_covered), run.not_covered
         assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in model.parameters())
         return losses, run
     (losses, run), (again, _) = train(), train()
@@ -75,7 +77,7 @@ def test_trains_repeats_and_says_what_was_not_covered(make, policy):
     assert counts["linear"] + counts["addmm"] >= 4 and run.report()
 
 
-def test_rules_change_what_they_name():
+def test_rules_change_what_they_name(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
     x = torch.randn(5, 8)
@@ -86,6 +88,12 @@ def test_rules_change_what_they_name():
     hidden = torch.relu(model[0](x))
     assert torch.equal(narrow, ht.quantize(ht.linear(hidden, model[2].weight, model[2].bias, model="acc=fp32", input_format="e4m3", weight_format="e4m3"), "e4m3"))
     assert not torch.equal(plain, narrow)
+    # They come after a policy's own, whether that is a file or a dictionary.
+    own = {"name": "own", "rules": [{"operators": "all", "layers": ["2"], "operands": "e2m1", "results": "e2m1"}]}
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    for policy in (own, str(tmp_path / "own.json")):
+        assert torch.equal(outputs(policy, rules={"2": "e4m3"}), narrow)
+        assert not torch.equal(outputs(policy), narrow)
     with pytest.raises(ValueError, match="^rules: 'lm_head' is the name of no module"):
         ht.emulate(model, "fp32", rules={"lm_head": "bf16"})
     for layers, right in ((["2"], True), (["2.bias"], True), (["?"], True), (["fc9"], False), (["2", "lm_head"], False)):
@@ -201,3 +209,20 @@ def test_optimizers_accumulate_clip_and_refuse():
                                      ((model.named_parameters(), "adagrad"), {}, "adagrad"), (([{"params": []}],), {}, "parameters")):
         with pytest.raises((TypeError, ValueError), match=name):
             ht.PolicyOptimizer(run, *arguments, **options)
+
+
+def test_gradients_are_rounded_for_communication_before_they_are_unscaled():
+    """And not again afterwards, where fp16 would lose the small ones."""
+    weights = []
+    for early in (False, True):
+        torch.manual_seed(0)
+        model = nn.Linear(8, 4)
+        run = ht.emulate(model, "O2", seed=2)
+        optimizer = ht.PolicyOptimizer(run, model.named_parameters(), "sgd", lr=1e3)
+        with run:
+            optimizer.backward(F.cross_entropy(model(torch.randn(12, 8)), torch.randint(4, (12,))) * 1e-5)
+        if early:
+            optimizer.unscale_()
+        assert optimizer.step()
+        weights.append(model.weight.detach().clone())
+    assert torch.equal(*weights)

@@ -56,6 +56,14 @@ def test_each_product_has_its_model(turned):
         g.sum().backward()
 
 
+def test_each_product_of_a_linear_layer_has_its_model():
+    x, w, b, dy = values(5, 7).requires_grad_(), values(3, 7, seed=2).requires_grad_(), values(3, seed=4).requires_grad_(), values(5, 3, seed=3)
+    ht.linear(x, w, b, model="fp16", to_input="bf16", to_weight="in=e4m3,acc=fp16").backward(dy)
+    assert torch.equal(x.grad, by_hand(dy, w, "bf16"))
+    assert torch.equal(w.grad, by_hand(dy.mT, x, "in=e4m3,acc=fp16"))
+    torch.testing.assert_close(b.grad, dy.sum(0))
+
+
 def test_formats_of_operands_are_rounded_along_the_k_of_each_product():
     x, w, dy = values(6, 64).requires_grad_(), values(32, 64, seed=2).requires_grad_(), values(6, 32, seed=3)
     y = ht.linear(x, w, model="acc=fp32", input_format="mxfp8e4m3", weight_format="mxfp8e4m3", gradient_format="mxfp8e5m2")
