@@ -229,10 +229,12 @@ Json operands_to_json(const OperandSet& operands) {
   Json json;
   json["kind"] = operands.list ? "recorded" : operands.exhaustive ? "all" : "sample";
   json["count"] = operands.count;
-  if (operands.list) json["of"] = operands.origin;
-  if (operands.list) return json;
-  if (!operands.exhaustive) json["boundary"] = operands.boundary;
-  if (!operands.exhaustive) json["seed"] = operands.seed;
+  if (operands.list) {
+    json["of"] = operands.origin;
+  } else if (!operands.exhaustive) {
+    json["boundary"] = operands.boundary;
+    json["seed"] = operands.seed;
+  }
   return json;
 }
 

@@ -444,7 +444,8 @@ def backends(*, routes: bool = False, as_text: bool = False) -> Any:
 def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest-even", overflow: str | None = None, flush_inputs: bool = False, against: str | None = None,
            exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, store: Any = None, part: str | None = None, ledger: Any = None,
            threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
-    """Array functions against an independent reference, every input or a sample.
+    """Array functions against an independent reference, every input or a sample; against="recorded:NAME": what a device
+    answered earlier, on what it was asked.
 
     >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
     0

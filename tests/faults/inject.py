@@ -50,7 +50,8 @@ TRIALS = ("position_ids --set formats=bf16 --set lengths=256 --set rope_dim=16 -
 TRAINING = ("training --set networks=mlp --set policies=bf16-sr --set steps=2 --set seeds=1 --set width=8"
             " --set test_examples=16 --set train_examples=64 --set intervals=2")
 COMMANDS = [
-    Command("run", f"run {SMALL} --quiet --backend emulated --out {{out}}/report.json", ("report.json",), system_calls=True),
+    Command("run", f"run {SMALL} --quiet --backend emulated --out {{out}}/report.json", ("report.json",),
+            system_calls=True),
     Command("run with a store", f"run {TRIALS} --quiet --backend emulated --store {{out}}/store"
             " --out {out}/report.json", ("report.json",), ("store",)),
     Command("run with checkpoints", f"run {TRAINING} --quiet --backend emulated --set checkpoints={{out}}/checkpoints"
@@ -133,7 +134,9 @@ class Bench:
             raise SystemExit(f"{command.name}: status {result.returncode} without a fault: {result.stderr}")
         calls = {name: int(count) for name, count in (line.split() for line in counts.read_text().splitlines())}
         files = {name: content(out / name) for name in command.files}
-        if command.system_calls and shutil.which("strace"):
+        if command.system_calls and not shutil.which("strace"):
+            print(f"{command.name}: not killed at its system calls, there is no strace")
+        elif command.system_calls:
             log = self.folder / "strace"
             subprocess.run(["strace", "--follow-forks", f"--output={log}", *self.words(command, out)], check=True,
                            stdout=subprocess.DEVNULL, cwd=self.folder)

@@ -7,6 +7,7 @@ A row of that page has a command and "A MiB", or "A MiB + B times the file". Her
 sizes, where there is a file, and the largest memory that the kernel saw of it must be below. Exit status: 0 all are,
 1 one is not, or a row and a command have no partner.
 """
+
 from __future__ import annotations
 
 import array
@@ -21,7 +22,12 @@ import tempfile
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "limits.md"
 MIB = 1 << 20
-ROW = re.compile(r"^\| `(?P<command>[^`]+)` \|.*\| (?P<fixed>\d+) MiB(?: \+ (?P<times>[\d.]+) times the (?:file|line|input))? \|", re.M)
+ROW = re.compile(
+    r"^\| `(?P<command>[^`]+)` \|.*\| (?P<fixed>\d+) MiB(?: \+ (?P<times>[\d.]+) times the (?:file|line))? \|", re.M
+)
+SMALL = """import os, resource, sys
+status = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])
+print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"""
 
 
 class Bench:
@@ -57,7 +63,8 @@ class Bench:
         """A report of about so many MiB: an experiment's, with its rows many times."""
         path = self.folder / f"report{mib}.json"
         if not path.exists():
-            subprocess.run([self.program, "run", "underflow", "--quiet", "--backend", "emulated", "--out", path], check=True)
+            made = ["run", "underflow", "--quiet", "--backend", "emulated", "--out", path]
+            subprocess.run([self.program, *made], check=True)
             one = json.loads(path.read_text())
             table = max(one["results"].values(), key=lambda table: len(json.dumps(table["rows"])))
             table["rows"] *= max(1, mib * MIB // len(json.dumps(table["rows"])))
@@ -68,35 +75,57 @@ class Bench:
         """The largest memory of a command, in MiB."""
         (self.folder / "in").write_bytes(text or b"")
         # The kernel counts what a process had before it became another program, so a small one starts it.
-        small = "import os, sys; n = os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:]); import resource; print(n, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"
         with open(self.folder / "in", "rb") as given:
-            ran = subprocess.run([sys.executable, "-I", "-S", "-c", small, self.program, *map(str, words)], stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+            ran = subprocess.run(
+                [sys.executable, "-I", "-S", "-c", SMALL, self.program, *map(str, words)],
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=self.folder,
+            )
         status, kib = map(int, ran.stderr.splitlines()[-1].split())
-        if status not in (0, 1):
+        if status == 3:  # such as a CPU without F16C
+            print(f"{words[0]}: {ran.stderr.splitlines()[0]}")
+        elif status not in (0, 1):
             raise SystemExit(f"{' '.join(map(str, words))}: status {status}: {ran.stderr}")
         return kib / 1024
 
 
 def commands(b: Bench) -> dict[str, list[tuple[list[object], bytes | None, float]]]:
     """By the page's names: words, standard input, MiB of the file or input."""
+
     def each(sizes: tuple[int, ...], words) -> list[tuple[list[object], bytes | None, float]]:
         return [(words(size), None, size) for size in sizes]
+
+    def quantized(*words: str) -> list[tuple[list[object], bytes | None, float]]:
+        return each(two, lambda n: ["quantize", b.matrix(n), *words, "--out", "x.npy"])
+
+    def surveyed(command: str, *words: object) -> list[tuple[list[object], bytes | None, float]]:
+        return each(two, lambda n: [command, b.model(n), *words, "--quiet"])
 
     two = (8, 32)
     line = b"3C00 " * 800_000 + b"| " + b"3C00 " * 800_000 + b"| 0000\n"
     return {
-        "quantize ARRAY": each(two, lambda n: ["quantize", b.matrix(n), "--format", "e4m3", "--out", "x.npy"]),
-        "quantize ARRAY --format nvfp4": each(two, lambda n: ["quantize", b.matrix(n), "--format", "nvfp4", "--out", "x.npy"]),
-        "quantize ARRAY --format e4m3-tensor": each(two, lambda n: ["quantize", b.matrix(n), "--format", "e4m3-tensor", "--out", "x.npy"]),
-        "quantize CHECKPOINT": each(two, lambda n: ["quantize", b.model(n), "--format", "e4m3-row", "--quiet", "--out", "x.safetensors"]),
-        "inspect CHECKPOINT": each(two, lambda n: ["inspect", b.model(n), "--formats", "e4m3,nvfp4", "--quiet", "--out", "x.json"]),
-        "choose CHECKPOINT": each(two, lambda n: ["choose", b.model(n), "--bits", 6, "--quiet", "--mix", "mix.json", "--out", "x.json"]),
+        "quantize ARRAY": quantized("--format", "e4m3"),
+        "quantize ARRAY --format nvfp4": quantized("--format", "nvfp4"),
+        "quantize ARRAY --format e4m3-tensor": quantized("--format", "e4m3-tensor"),
+        "quantize CHECKPOINT": surveyed("quantize", "--format", "e4m3-row", "--out", "x.safetensors"),
+        "inspect CHECKPOINT": surveyed("inspect", "--formats", "e4m3,nvfp4", "--out", "x.json"),
+        "choose CHECKPOINT": surveyed("choose", "--bits", 6, "--mix", "mix.json", "--out", "x.json"),
         "eval": [(["eval", "--format", "fp16", "add"], b"3C00 3C00\n" * (MIB * n // 10), n) for n in (1, 4)],
         "mma": [(["mma", "--unit", "hopper.wgmma.fp16.fp32"], line, len(line) / MIB)],
-        "verify": [(["verify", "add", "--format", "fp16", "--against", "oracle", "--sample", 1 << 18, "--quiet"], None, 0),
-                   (["verify", "convert", "--format", "fp32", "--to", "fp16", "--against", "third-party", "--sample", 1 << 25, "--quiet"], None, 0)],
+        "verify": [
+            (["verify", *words, "--quiet"], None, 0)
+            for words in (
+                ["add", "--format", "fp16", "--against", "oracle", "--sample", 1 << 18],
+                ["convert", "--format", "fp32", "--to", "fp16", "--against", "x86", "--sample", 1 << 25],
+            )
+        ],
         "sample": [(["sample", "--shape", f"{n * 256},1024", "--out", "x.npy"], None, n) for n in (2, 8)],
-        "run": [(["run", name, "--quiet", "--out", "x.json"], None, 0) for name in ("swamping", "underflow", "scaling")],
+        "run EXPERIMENT": [
+            (["run", name, "--quiet", "--out", "x.json"], None, 0) for name in ("swamping", "underflow", "scaling")
+        ],
         "show": each((1, 8), lambda n: ["show", b.report(n)]),
         "validate": each((1, 8), lambda n: ["validate", b.report(n)]),
         "diff": each((1, 8), lambda n: ["diff", b.report(n), b.report(n)]),

@@ -4,6 +4,7 @@
 The bugs are those of bugs/*.py, a list for each room. Bugs of C++ are built anew, which takes most of the time; those
 of Python run with what is built.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -25,8 +26,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 # Enough of a test to catch what it is there for.
-FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*:Logarithm.*",
-          "block_oracle": "*/e4m3_1x32_*:*/int8*:*/e2m1_1x16*"}
+FILTER = {
+    "small_formats": "*/e4m3:*/e5m2:*/e2m1",
+    "half_formats": "*/bf16:Exponential.*:Logarithm.*",
+    "block_oracle": "*/e4m3_1x32_*:*/int8*:*/e2m1_1x16*",
+}
 
 CPU = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
 AVX512 = "avx512dq" in CPU
@@ -35,11 +39,15 @@ NEEDS = {"AVX-512: ": AVX512, "AVX512-FP16: ": "avx512_fp16" in CPU}
 # Vector kernels take most of the time to compile. Tests of these have code without vectors and this CPU's best; all
 # others do without vectors.
 ARRAY_TESTS = {"array", "array_half", "array_short", "array_paths", "array_contract", "block", "block_dot", "products"}
-WITHOUT = {True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""), False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL"}
+WITHOUT = {
+    True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""),
+    False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL",
+}
 
 
 class Bug(NamedTuple):
     """One line of a list: names select tests of Python within their file."""
+
     title: str
     file: str
     right: str
@@ -72,18 +80,23 @@ def places(right: str, text: str) -> list[re.Match[str]]:
 
 class Room:
     """Copies sources, and says whether a test passes on them."""
+
     folder = ROOT  # what a bug's file is relative to
 
-    def __init__(self, work: pathlib.Path, log: Any) -> None:
+    def __init__(self, work: pathlib.Path, log: Any, options: argparse.Namespace) -> None:
         self.work, self.log, self.source = work, log, work / "source"
 
     def run(self, *command: Any, seconds: float | None = None, **more: Any) -> bool:
         try:
-            return subprocess.run(command, stdout=self.log, stderr=subprocess.STDOUT, timeout=seconds, **more).returncode == 0
+            return (
+                subprocess.run(command, stdout=self.log, stderr=subprocess.STDOUT, timeout=seconds, **more).returncode
+                == 0
+            )
         except subprocess.TimeoutExpired:
             return False
 
-    def find(self, bug: Bug, text: str) -> list[tuple[int, int]]:
+    @staticmethod
+    def find(bug: Bug, text: str) -> list[tuple[int, int]]:
         return [match.span() for match in places(bug.right, text)]
 
     def prepare(self) -> str | None:
@@ -99,9 +112,17 @@ class Room:
 
 class Cpp(Room):
     def prepare(self) -> str | None:
-        files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+        files = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split("\n")
         for name in files:
-            if (ROOT / name).is_file() and (not (self.source / name).exists() or (self.source / name).read_bytes() != (ROOT / name).read_bytes()):
+            if (ROOT / name).is_file() and (
+                not (self.source / name).exists() or (self.source / name).read_bytes() != (ROOT / name).read_bytes()
+            ):
                 (self.source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, self.source / name)
         return None
@@ -121,30 +142,60 @@ class Cpp(Room):
         # A static assertion of a neighbour in the same program would stop the build before the named test can fail.
         flags = "-O1 '-Dstatic_assert(...)=static_assert(true)'"
         configured = (folder / "build.ninja").exists() or self.run(
-            "cmake", "-S", self.source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_FLAGS_RELEASE={flags}", "-DHALFULP_CUDA=OFF",
-            f"-DHALFULP_WITHOUT_VECTORS={WITHOUT[bug.test in ARRAY_TESTS]}", f"-DCMAKE_PREFIX_PATH={ROOT}/build/headers/usr")
+            "cmake",
+            "-S",
+            self.source,
+            "-B",
+            folder,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release",
+            f"-DCMAKE_CXX_FLAGS_RELEASE={flags}",
+            "-DHALFULP_CUDA=OFF",
+            f"-DHALFULP_WITHOUT_VECTORS={WITHOUT[bug.test in ARRAY_TESTS]}",
+            f"-DCMAKE_PREFIX_PATH={ROOT}/build/headers/usr",
+        )
         programs = [self.program(bug.test), *(["halfulp_program"] if bug.test == "faults" else [])]
         return configured and self.run("cmake", "--build", folder, "--parallel", "2", "--target", *programs)
 
     def passes(self, bug: Bug) -> bool:
         if bug.test == "faults":
-            library, = (self.build(bug.test) / "tests" / "faults").glob("*halfulp_faults.so")
-            return self.run(ROOT / "tests/with_python.sh", "json", ROOT / "tests/faults/inject.py", self.build(bug.test) / "bin" / "halfulp", library, "--only", bug.names, "--most", "4",
-                            seconds=900)
+            (library,) = (self.build(bug.test) / "tests" / "faults").glob("*halfulp_faults.so")
+            return self.run(
+                ROOT / "tests/with_python.sh",
+                "json",
+                ROOT / "tests/faults/inject.py",
+                self.build(bug.test) / "bin" / "halfulp",
+                library,
+                "--only",
+                bug.names,
+                "--most",
+                "4",
+                seconds=900,
+            )
         # A bug may make a loop endless. Without bugs none of these takes a tenth of this.
-        return self.run(self.build(bug.test) / "tests" / self.program(bug.test), bug.test, f"--gtest_filter={FILTER.get(bug.test, '*')}", "--gtest_fail_fast", seconds=600)
+        return self.run(
+            self.build(bug.test) / "tests" / self.program(bug.test),
+            bug.test,
+            f"--gtest_filter={FILTER.get(bug.test, '*')}",
+            "--gtest_fail_fast",
+            seconds=600,
+        )
 
 
 class Package(Room):
     """The package halfulp: a copy, beside the extension module that is built."""
+
     folder = ROOT / "python" / "halfulp"
     tests = "test_"
 
-    def __init__(self, work: pathlib.Path, log: Any, python: str, package: pathlib.Path) -> None:
-        super().__init__(work, log)
-        self.python, self.built, self.source = python, package.resolve() / "halfulp", work / type(self).__name__ / "halfulp"
+    def __init__(self, work: pathlib.Path, log: Any, options: argparse.Namespace) -> None:
+        super().__init__(work, log, options)
+        self.python, self.built = options.python, options.package.resolve() / "halfulp"
+        self.source = work / type(self).__name__ / "halfulp"
 
-    def find(self, bug: Bug, text: str) -> list[tuple[int, int]]:  # indentation counts
+    @staticmethod
+    def find(bug: Bug, text: str) -> list[tuple[int, int]]:  # indentation counts
         return [(match.start(), match.end()) for match in re.finditer(re.escape(bug.right), text)]
 
     def prepare(self) -> str | None:
@@ -159,12 +210,30 @@ class Package(Room):
 
     def passes(self, bug: Bug) -> bool:
         environment = {**os.environ, "PYTHONPATH": str(self.source.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-        return self.run(self.python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--rootdir", ROOT / "python", ROOT / f"python/tests/{self.tests}{bug.test}.py", "-k", bug.names,
-                        env=environment, seconds=900)
+        return self.run(
+            self.python,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            ROOT / "python",
+            ROOT / f"python/tests/{self.tests}{bug.test}.py",
+            "-k",
+            bug.names,
+            env=environment,
+            seconds=900,
+        )
 
 
 class Torch(Package):
     tests = "with_torch/test_torch_"
+
+    def __init__(self, work: pathlib.Path, log: Any, options: argparse.Namespace) -> None:
+        super().__init__(work, log, options)
+        self.python = options.torch_python
 
 
 class Page(Room):
@@ -173,13 +242,30 @@ class Page(Room):
     def prepare(self) -> str | None:
         for name in ("python", "tests/page", "tests/golden", "tests/with_python.sh", "report/schema"):
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, self.source / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(
+                    ROOT / name, self.source / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+                )
             elif (ROOT / name).exists():
                 shutil.copy(ROOT / name, self.source / name)
-        return None if self.run("python3", "-c", "import matplotlib, jinja2") else "no Python with matplotlib and Jinja2"
+        return (
+            None if self.run("python3", "-c", "import matplotlib, jinja2") else "no Python with matplotlib and Jinja2"
+        )
 
     def passes(self, bug: Bug) -> bool:
-        return self.run(self.source / "tests/with_python.sh", "matplotlib,jinja2", "-m", "unittest", bug.test, "-k", bug.names, cwd=self.source / "tests/page", seconds=600)
+        return self.run(
+            self.source / "tests/with_python.sh",
+            "matplotlib,jinja2",
+            "-m",
+            "unittest",
+            bug.test,
+            "-k",
+            bug.names,
+            cwd=self.source / "tests/page",
+            seconds=600,
+        )
+
+
+KINDS: dict[str, type[Room]] = {"package": Package, "halfulp_torch": Torch, "page": Page}  # all others: Cpp
 
 
 def lost(bugs: dict[str, list[Bug]]) -> Iterator[str]:
@@ -187,9 +273,9 @@ def lost(bugs: dict[str, list[Bug]]) -> Iterator[str]:
     titles = [bug.title for room in bugs.values() for bug in room]
     yield from sorted(f"two bugs have the title: {title}" for title in set(titles) if titles.count(title) > 1)
     for name, room in bugs.items():
-        kind = {"package": Package, "halfulp_torch": Torch, "page": Page}.get(name, Cpp)
+        kind = KINDS.get(name, Cpp)
         for bug in room:
-            found = len(kind.find(kind.__new__(kind), bug, (kind.folder / bug.file).read_text()))
+            found = len(kind.find(bug, (kind.folder / bug.file).read_text()))
             if found != 1:
                 yield f"{bug.file} should hold once, not {found} times: {bug.right.strip()}"
 
@@ -208,7 +294,7 @@ def try_room(room: Room, bugs: list[Bug], tell: Callable[[Bug, str, float], None
             continue
         path = room.source / bug.file
         text = path.read_text()
-        (begin, end), = room.find(bug, text)
+        ((begin, end),) = room.find(bug, text)
         path.write_text(text[:begin] + bug.wrong + text[end:])
         try:
             outcome = "does not compile" if not room.make(bug) else "missed" if room.passes(bug) else "caught"
@@ -233,17 +319,42 @@ def keep(path: pathlib.Path, title: str, result: dict[str, str]) -> None:
 
 def main() -> int:
     known = lists()
-    parser = argparse.ArgumentParser(description="Plants bugs, one at a time, in a copy of the sources, and sees that the test named beside each one fails.",
-                                     epilog="Exit status: 0 every bug was caught, 1 one was not, 2 the sources no longer hold the text that a bug replaces.")
-    parser.add_argument("--check", action="store_true", help="build nothing; see that the sources hold the text of each bug exactly once")
+    parser = argparse.ArgumentParser(
+        description="Plants bugs, one at a time, in a copy of the sources, and sees that the test named beside each one fails.",
+        epilog="Exit status: 0 every bug was caught, 1 one was not, 2 the sources no longer hold the text that a bug replaces.",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="build nothing; see that the sources hold the text of each bug exactly once",
+    )
     parser.add_argument("--rooms", default=",".join(known), help=f"which lists, by commas (default: {','.join(known)})")
     parser.add_argument("--only", default="", metavar="WORD", help="only bugs whose titles contain it")
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutants", help="folder for a copy of the sources and its builds (default: build/mutants)")
-    parser.add_argument("--package", type=pathlib.Path, default=ROOT / "build" / "release" / "python", help="the built package (default: build/release/python)")
-    parser.add_argument("--python", default=ROOT / "build" / "python-venv" / "bin" / "python", help="a Python with pytest (default: build/python-venv's)")
-    parser.add_argument("--torch-python", default=os.environ.get("HALFULP_TORCH_PYTHON", ROOT / "build" / "torch-venv" / "bin" / "python"),
-                        help="a Python with torch too (default: HALFULP_TORCH_PYTHON, or build/torch-venv's)")
-    parser.add_argument("--results", type=pathlib.Path, help="a file of results to bring up to date, such as tests/mutants/results.json")
+    parser.add_argument(
+        "--work",
+        type=pathlib.Path,
+        default=ROOT / "build" / "mutants",
+        help="folder for a copy of the sources and its builds (default: build/mutants)",
+    )
+    parser.add_argument(
+        "--package",
+        type=pathlib.Path,
+        default=ROOT / "build" / "release" / "python",
+        help="the built package (default: build/release/python)",
+    )
+    parser.add_argument(
+        "--python",
+        default=ROOT / "build" / "python-venv" / "bin" / "python",
+        help="a Python with pytest (default: build/python-venv's)",
+    )
+    parser.add_argument(
+        "--torch-python",
+        default=os.environ.get("HALFULP_TORCH_PYTHON", ROOT / "build" / "torch-venv" / "bin" / "python"),
+        help="a Python with torch too (default: HALFULP_TORCH_PYTHON, or build/torch-venv's)",
+    )
+    parser.add_argument(
+        "--results", type=pathlib.Path, help="a file of results to bring up to date, such as tests/mutants/results.json"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.rooms.split(",")) - set(known):
         parser.error(f"--rooms: {', '.join(sorted(unknown))}; accepted: {', '.join(known)}")
@@ -255,7 +366,9 @@ def main() -> int:
 
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    revision = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    revision = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
     cpu = re.search(r"model name\s*: (.*)", CPU)
     outcomes: list[str] = []
     status = 0
@@ -265,13 +378,24 @@ def main() -> int:
 
             def tell(bug: Bug, outcome: str, seconds: float) -> None:
                 outcomes.append(outcome)
-                print(f"{outcome if outcome in ('caught', 'skipped') else outcome.upper()}  {bug.title} ({bug.test}, {seconds:.0f} s)", flush=True)
+                print(
+                    f"{outcome if outcome in ('caught', 'skipped') else outcome.upper()}  {bug.title} ({bug.test}, {seconds:.0f} s)",
+                    flush=True,
+                )
                 if arguments.results and outcome != "skipped":
-                    keep(arguments.results, bug.title, {"outcome": outcome, "test": bug.test, "date": datetime.date.today().isoformat(), "revision": revision, "cpu": cpu[1] if cpu else "unknown"})
+                    keep(
+                        arguments.results,
+                        bug.title,
+                        {
+                            "outcome": outcome,
+                            "test": bug.test,
+                            "date": datetime.date.today().isoformat(),
+                            "revision": revision,
+                            "cpu": cpu[1] if cpu else "unknown",
+                        },
+                    )
 
-            room = {"package": lambda: Package(work, log, arguments.python, arguments.package), "halfulp_torch": lambda: Torch(work, log, arguments.torch_python, arguments.package),
-                    "page": lambda: Page(work, log)}.get(name, lambda: Cpp(work, log))()
-            if trouble := try_room(room, bugs, tell):
+            if trouble := try_room(KINDS.get(name, Cpp)(work, log, arguments), bugs, tell):
                 print(f"mutants: {name}: {trouble}; see {log.name}", file=sys.stderr)
                 status = 1
     count = {outcome: outcomes.count(outcome) for outcome in ("caught", "missed", "does not compile", "skipped")}

@@ -5,6 +5,7 @@ usage: tests/mutants/table.py [--check]
 
 --check: write nothing; exit status 1 if the page is another.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -16,19 +17,34 @@ from plant import lists
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "mutants.md"
-ROOMS = {"emulation": "scalar functions, block formats", "arrays": "arrays, products", "checkpoints": "readers, writers and surveys of checkpoints", "training": "trainings",
-         "experiments": "experiments", "report": "reports, evidence, hardware", "commands": "commands, support", "package": "the Python package", "page": "the page of reports",
-         "halfulp_torch": "halfulp.torch"}
+ROOMS = {
+    "emulation": "scalar functions, block formats",
+    "arrays": "arrays, products",
+    "checkpoints": "readers, writers and surveys of checkpoints",
+    "training": "trainings",
+    "experiments": "experiments",
+    "report": "reports, evidence, hardware",
+    "commands": "commands, support",
+    "package": "the Python package",
+    "page": "the page of reports",
+    "halfulp_torch": "halfulp.torch",
+}
 
 
 def page() -> str:
     results = json.loads((HERE / "results.json").read_text())
     known = lists()
-    text = ["# Planted bugs", "",
-            "`tests/mutants/plant.py` plants each of these bugs in a copy of the sources, alone, and runs the test named with it. A bug is *caught*",
-            "if that test fails. A bug that lies in code for another CPU is planted where there is such a CPU. This page is made from",
-            "`tests/mutants/results.json`; [a decision](../decisions/what-tests-catch.md) says how the tests are made.", "",
-            "| room | bugs | caught | missed | not tried |", "|---|---|---|---|---|"]
+    text = [
+        "# Planted bugs",
+        "",
+        "`tests/mutants/plant.py` plants each of these bugs in a copy of the sources, alone, and runs the test named with it. A",
+        "bug is *caught* if that test fails. A bug that lies in code for another CPU is planted where there is such a CPU. This",
+        "page is made from `tests/mutants/results.json`; [a decision](../decisions/what-tests-catch.md) says how the tests are",
+        "made.",
+        "",
+        "| room | bugs | caught | missed | not tried |",
+        "|---|---|---|---|---|",
+    ]
     total = [0, 0, 0]
     for room, bugs in sorted(known.items(), key=lambda item: list(ROOMS).index(item[0])):
         outcomes = [results.get(bug.title, {}).get("outcome", "not tried") for bug in bugs]
@@ -36,18 +52,30 @@ def page() -> str:
         total = [a + b for a, b in zip(total, row)]
         text.append(f"| {ROOMS[room]} | {row[0]} | {row[1]} | {row[0] - row[1] - row[2]} | {row[2] or ''} |")
     tried = total[0] - total[2]
-    text += [f"| all | {total[0]} | {total[1]} | {tried - total[1]} | {total[2] or ''} |", "",
-             f"Of the {tried} bugs that were tried, tests caught {100 * total[1] / max(tried, 1):.1f} %. Where a test missed one at first, it was extended and the",
-             "bug planted again: these figures say what holds now, not how many a new list would find missed."]
-    missed = [bug.title for bugs in known.values() for bug in bugs if results.get(bug.title, {}).get("outcome", "caught") != "caught"]
+    text += [
+        f"| all | {total[0]} | {total[1]} | {tried - total[1]} | {total[2] or ''} |",
+        "",
+        f"Of the {tried} bugs that were tried, tests caught {100 * total[1] / max(tried, 1):.1f} %. Where a test missed one at first, it was extended and the",
+        "bug planted again: these figures say what holds now, not how many a new list would find missed.",
+    ]
+    missed = [
+        bug.title
+        for bugs in known.values()
+        for bug in bugs
+        if results.get(bug.title, {}).get("outcome", "caught") != "caught"
+    ]
     if missed:
         text += ["", "Missed:", "", *(f"- {title}" for title in missed)]
     for room, bugs in sorted(known.items(), key=lambda item: list(ROOMS).index(item[0])):
-        heading = ROOMS[room][0].upper() + ROOMS[room][1:]
+        heading = ROOMS[room] if room == "halfulp_torch" else ROOMS[room][0].upper() + ROOMS[room][1:]
         text += ["", f"## {heading}", "", "| bug | test | result | date | CPU |", "|---|---|---|---|---|"]
         for bug in bugs:
             result = results.get(bug.title, {})
-            text.append(f"| {bug.title} | `{bug.test}` | {result.get('outcome', 'not tried')} | {result.get('date', '')} | {result.get('cpu', '')} |".replace("  |", " |"))
+            text.append(
+                f"| {bug.title} | `{bug.test}` | {result.get('outcome', 'not tried')} | {result.get('date', '')} | {result.get('cpu', '')} |".replace(
+                    "  |", " |"
+                )
+            )
     return "\n".join(text) + "\n"
 
 
@@ -59,7 +87,10 @@ def main() -> int:
     if not check:
         PAGE.write_text(text)
     elif not PAGE.exists() or PAGE.read_text() != text:
-        print("docs/reference/mutants.md is not what tests/mutants/table.py makes of tests/mutants/results.json", file=sys.stderr)
+        print(
+            "docs/reference/mutants.md is not what tests/mutants/table.py makes of tests/mutants/results.json",
+            file=sys.stderr,
+        )
         return 1
     return 0
 
