@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 /// An entry, as far as it says who agrees with whom.
 struct Verified {
   std::string operation, from, to, setting, reference, asked, digest, date;  ///< asked: "oracle", "x86", "cuda"
-  bool sampled = false;
+  std::string kind;  ///< of the inputs: all, pairs, or what is left out here
   std::uint64_t inputs = 0, compared = 0, differing = 0;
 };
 
@@ -62,7 +62,7 @@ Verified verified_of(const Json& entry) {
   for (const auto& [name, value] : setting.items())
     words.insert(value.is_string() ? value.get<std::string>() : fmt::format("{}={}", name, value.dump()));
   for (const std::string& word : words) v.setting += (v.setting.empty() ? "" : " ") + word;
-  v.sampled = entry.at("inputs").at("kind") != "all";
+  v.kind = entry.at("inputs").at("kind").get<std::string>();
   v.inputs = count_of(entry["inputs"].at("count"));
   v.reference = name_of_reference(entry), v.asked = entry["against"]["reference"].get<std::string>();
   v.digest = entry.at("digest").get<std::string>(), v.date = entry.at("date").get<std::string>();
@@ -112,7 +112,7 @@ struct Row {
   std::set<std::string> settings;
   std::string asked, last;
 };
-using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t>;
+using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t, std::string>;
 
 /// What all entries say together. Samples are only counted: a digest of one says less than this summary.
 struct Summary {
@@ -123,11 +123,11 @@ struct Summary {
 
   explicit Summary(const std::vector<Verified>& all) {
     for (const Verified& v : all) {
-      if (v.sampled) {
+      if (v.kind != "all" && v.kind != "pairs") {
         ++samples;
         continue;
       }
-      const Operation operation{v.operation, v.from, v.to, v.inputs};
+      const Operation operation{v.operation, v.from, v.to, v.inputs, v.kind};
       Row& row = operations[operation][v.reference];
       row.settings.insert(v.setting);
       row.asked = v.asked, row.last = std::max(row.last, v.date);
@@ -148,8 +148,10 @@ struct Summary {
   }
 };
 
-std::string inputs_text(std::uint64_t count) {
-  return std::has_single_bit(count) ? fmt::format("2^{}", std::bit_width(count) - 1) : fmt::format("{}", count);
+std::string inputs_text(const Operation& operation) {
+  const std::uint64_t count = std::get<3>(operation);
+  return (std::has_single_bit(count) ? fmt::format("2^{}", std::bit_width(count) - 1) : fmt::format("{}", count)) +
+         (std::get<4>(operation) == "pairs" ? "*" : "");
 }
 
 std::string text_of(const Summary& s) {
@@ -157,7 +159,7 @@ std::string text_of(const Summary& s) {
   for (const auto& [operation, references] : s.operations)
     for (const auto& [reference, row] : references)
       rows.push_back({clean(std::get<0>(operation)), clean(std::get<1>(operation)), clean(std::get<2>(operation)),
-                      inputs_text(std::get<3>(operation)), fmt::format("{}", row.settings.size()), clean(reference),
+                      inputs_text(operation), fmt::format("{}", row.settings.size()), clean(reference),
                       clean(row.last.substr(0, 10))});
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
@@ -165,6 +167,9 @@ std::string text_of(const Summary& s) {
       "{} were compared with several references: the digests of {} settings differ\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
       static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
+  if (std::any_of(s.operations.begin(), s.operations.end(),
+                  [](const auto& row) { return std::get<4>(row.first) == "pairs"; }))
+    text += "* not every input, but every pair of the first two operands with some third ones\n";
   if (s.samples) text += fmt::format("{} entries of samples are left out\n", s.samples);
   for (const std::string& line : s.contradictions) text += clean(line) + "\n";
   return text;
@@ -186,6 +191,7 @@ Json json_of(const Summary& s) {
                                   {"from", std::get<1>(operation)},
                                   {"to", std::get<2>(operation)},
                                   {"inputs", std::get<3>(operation)},
+                                  {"kind", std::get<4>(operation)},
                                   {"settings", settings.size()},
                                   {"references", std::move(asked)}});
   }

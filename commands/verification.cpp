@@ -88,9 +88,9 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     const auto stride = entry.at("chunk_stride").get<std::uint64_t>();
     if (stride == 0 || chunks.size() != (verify::number_of_chunks(operands) + stride - 1) / stride)
       throw std::invalid_argument("the chunks are not those of the inputs");
-    // A chunk of triples beyond most_operands is more than a host computes in passing; all its digests are there
+    // A chunk of all triples is more than a host computes in passing; all its digests are there
     // instead.
-    const std::size_t count = operands.count > most_operands ? 0 : std::min(most, chunks.size());
+    const std::size_t count = operands.all_triples() ? 0 : std::min(most, chunks.size());
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = count < 2 ? 0 : k * (chunks.size() - 1) / (count - 1);
       const std::uint64_t index = i * stride, now = verify::verify_chunk(task, operands, nullptr, index).digest;
@@ -115,6 +115,9 @@ namespace {
 
 /// Every 16th chunk digest is kept in the ledger: enough to find where two machines part, and small in git.
 constexpr std::uint64_t chunk_stride = 16;
+
+constexpr std::array<Named<Inputs>, 4> input_kinds{
+    {{"all", Inputs::all}, {"pairs", Inputs::pairs}, {"sample", Inputs::sample}, {"recorded", Inputs::listed}}};
 
 Json witness_to_json(const Task& task, const Mismatch& w) {
   Json json;
@@ -160,6 +163,19 @@ std::string classes_text(const std::map<std::string, std::uint64_t>& classes) {
   std::string text;
   for (const auto& [name, count] : classes) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
   return text;
+}
+
+std::string inputs_text(const OperandSet& operands) {
+  switch (operands.kind) {
+    case Inputs::all: return "all inputs";
+    case Inputs::pairs:
+      return fmt::format("all pairs with {} addend{}", operands.addends.size(),
+                         operands.addends.size() == 1 ? "" : "s");
+    case Inputs::sample:
+      return fmt::format("a sample, the first {} boundary cases, seed {}", operands.boundary, operands.seed);
+    case Inputs::listed: return "all that it was asked";
+  }
+  return "";
 }
 
 std::string mismatch_text(const Task& task, const Mismatch& w) {
@@ -227,30 +243,42 @@ Task task_from_json(const Json& json) {
 
 Json operands_to_json(const OperandSet& operands) {
   Json json;
-  json["kind"] = operands.list ? "recorded" : operands.exhaustive ? "all" : "sample";
+  json["kind"] = name_in(input_kinds, operands.kind);
   json["count"] = operands.count;
-  if (operands.list) {
-    json["of"] = operands.origin;
-  } else if (!operands.exhaustive) {
-    json["boundary"] = operands.boundary;
-    json["seed"] = operands.seed;
+  switch (operands.kind) {
+    case Inputs::all: break;
+    case Inputs::pairs:
+      for (const std::uint64_t c : operands.addends) json["addends"].push_back(print_code(operands.from, c));
+      break;
+    case Inputs::sample: json["boundary"] = operands.boundary, json["seed"] = operands.seed; break;
+    case Inputs::listed: json["of"] = operands.origin; break;
   }
   return json;
 }
 
 OperandSet operands_from_json(const Task& task, const Json& json) {
   const auto count = json.at("count").get<std::uint64_t>();
-  const std::string kind = json.at("kind");
-  if (kind == "all" && number_of_operands(task) == count) return all_operands(task);
-  if (kind == "sample") {
-    const OperandSet operands = sampled_operands(task, count, json.at("seed").get<std::uint64_t>());
-    if (!operands.exhaustive && operands.boundary == json.at("boundary").get<std::uint64_t>()) return operands;
+  const Inputs kind = value_named(input_kinds, "kind of inputs", json.at("kind").get<std::string>());
+  OperandSet operands;
+  switch (kind) {
+    case Inputs::all:
+      if (number_of_operands(task)) operands = all_operands(task);
+      break;
+    case Inputs::pairs: {
+      std::vector<std::uint64_t> addends;
+      for (const Json& c : json.at("addends")) addends.push_back(parse_hex_word(c.get<std::string>()));
+      operands = pairs_with(task, std::move(addends));
+      break;
+    }
+    case Inputs::sample:
+      operands = sampled_operands(task, count, json.at("seed").get<std::uint64_t>());
+      if (operands.boundary != json.at("boundary").get<std::uint64_t>()) operands.count = 0;
+      break;
+    case Inputs::listed: operands = verify::recorded_operands(task, json.at("of").get<std::string>()); break;
   }
-  if (kind == "recorded") {
-    OperandSet operands = verify::recorded_operands(task, json.at("of").get<std::string>());
-    if (operands.count == count) return operands;
-  }
-  throw std::invalid_argument("inputs of unknown kind or number");
+  if (operands.kind != kind || operands.count != count || count == 0)
+    throw std::invalid_argument("inputs of unknown number");
+  return operands;
 }
 
 Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
@@ -305,7 +333,7 @@ Json entry_of(const Verification& v) {
   for (const Mismatch& w : found.witnesses) json["witnesses"].push_back(witness_to_json(v.task, w));
   json["nan"] = nans_to_json(v);
   json["digest"] = v.digest();
-  const std::uint64_t stride = v.operands.count > most_operands ? 1 : chunk_stride;
+  const std::uint64_t stride = v.operands.all_triples() ? 1 : chunk_stride;
   json["chunk_stride"] = stride;
   json["chunks"] = Json::array();
   for (const auto& [index, chunk] : v.chunks)
@@ -337,12 +365,7 @@ std::string text_of(const Verification& v, const Style& style) {
                                                                                       : v.approximate  ? Paint::differs
                                                                                                        : Paint::fail);
   text += fmt::format(
-      "  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-      v.operands.exhaustive ? "all inputs"
-      : v.operands.list
-          ? "all that it was asked"
-          : fmt::format("a sample, the first {} boundary cases, seed {}", v.operands.boundary, v.operands.seed),
-      differ,
+      "  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared, inputs_text(v.operands), differ,
       found.differing
           ? " (" + classes_text(found.classes) +
                 (found.farthest ? fmt::format("; farthest {} unit{}", found.farthest, found.farthest == 1 ? "" : "s")

@@ -37,7 +37,7 @@ struct VerifyArguments {
   std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger, store;
   std::optional<std::string> part;
   bool flush_inputs = false, exhaustive = false, sampled = false, json = false, quiet = false;
-  std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
+  std::uint64_t sample = std::uint64_t{1} << 24, addends = 0, seed = 1;
   int threads = 0;
 };
 
@@ -77,16 +77,26 @@ std::vector<RoundingMode> modes(const std::string& name) {
   throw std::invalid_argument("verify compares deterministic modes, not stochastic; accepted: all, or one of them");
 }
 
+/// As many third operands as --addends says.
+std::vector<std::uint64_t> addends_of(const Task& task, std::uint64_t count) {
+  const auto& format = std::get<FloatFormat>(task.from);
+  std::vector<std::uint64_t> addends = chosen_addends(format, count);
+  if (addends.size() < count)
+    throw std::invalid_argument(fmt::format("--addends is {}, {} has {} boundary values; accepted: at most so many",
+                                            count, number_type_name(task.from), addends.size()));
+  return addends;
+}
+
 std::vector<Verification> verifications(const VerifyArguments& options) {
   Verification v;
   v.reference = &verify::find_reference_device(options.against);
   v.task = task_without_mode(options);
   const auto all_there_are = number_of_operands(v.task);
   const bool recorded = verify::is_recorded(*v.reference);
-  if (recorded && (options.exhaustive || options.sampled))
+  if (recorded && (options.exhaustive || options.addends != 0 || options.sampled))
     throw std::invalid_argument(
-        fmt::format("--against {} compares on what that device was asked; accepted: neither --exhaustive nor --sample "
-                    "nor --seed",
+        fmt::format("--against {} compares on what that device was asked; accepted: none of --exhaustive, "
+                    "--addends, --sample and --seed",
                     shown(options.against)));
   if (options.exhaustive &&
       (!all_there_are || (*all_there_are > most_operands && !verify::takes_all_triples(*v.reference, v.task))))
@@ -95,8 +105,9 @@ std::vector<Verification> verifications(const VerifyArguments& options) {
                     "--against cuda 2^48; accepted: --sample N",
                     options.operation + " " + options.format,
                     std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
-  if (!recorded)
-    v.operands = options.exhaustive ? all_operands(v.task) : sampled_operands(v.task, options.sample, options.seed);
+  if (options.addends != 0) v.operands = pairs_with(v.task, addends_of(v.task, options.addends));
+  else if (options.exhaustive) v.operands = all_operands(v.task);
+  else if (!recorded) v.operands = sampled_operands(v.task, options.sample, options.seed);
   std::vector<Verification> all;
   for (const RoundingMode mode : modes(options.round)) {
     v.task.rounding.mode = mode;
@@ -347,6 +358,11 @@ void add_verify_command(CLI::App& app, int& status) {
                     "number, then random ones")
       ->default_str(std::to_string(options->sample))
       ->excludes(exhaustive);
+  add_number_option(*command, "--addends", options->addends, 1, 1024,
+                    "of fma in formats of 16 bits or fewer: every pair of the first two operands with each of so many "
+                    "third ones, spread over the boundary values")
+      ->excludes(exhaustive)
+      ->excludes("--sample");
   add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "of the sample")->default_str("1");
   command
       ->add_option("--state", options->state,

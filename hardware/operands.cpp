@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace halfulp {
 
@@ -97,7 +98,7 @@ void OperandSet::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span
     if (arity > 2) copy(list->c, c);
     return;
   }
-  if (!exhaustive) {
+  if (kind == Inputs::sample) {
     for (std::size_t i = 0; i < size; ++i) {
       const auto x = begin + i < boundary ? boundary_case(*this, begin + i) : random_case(from, arity, seed, begin + i);
       a[i] = x[0];
@@ -113,12 +114,13 @@ template <class Word>
 void OperandSet::fill_words(std::uint64_t begin, std::span<Word> a, std::span<Word> b, std::span<Word> c) const {
   const int bits = from.storage_bits();
   const std::uint64_t mask = from.code_mask(), end = begin + a.size();
-  /// Every code word stays for 2^shift cases.
-  const auto put = [&](std::span<Word> to, int shift) {
+  /// Every word stays for 2^shift cases: those of a list in its order, else all code words.
+  const auto put = [&](std::span<Word> to, int shift, std::span<const std::uint64_t> words = {}) {
     for (std::uint64_t i = begin; i < end;) {
       const std::uint64_t next = std::min(end, ((i >> shift) + 1) << shift);
       std::fill(to.begin() + static_cast<std::ptrdiff_t>(i - begin),
-                to.begin() + static_cast<std::ptrdiff_t>(next - begin), static_cast<Word>(i >> shift & mask));
+                to.begin() + static_cast<std::ptrdiff_t>(next - begin),
+                static_cast<Word>(words.empty() ? i >> shift & mask : words[i >> shift]));
       i = next;
     }
   };
@@ -127,6 +129,11 @@ void OperandSet::fill_words(std::uint64_t begin, std::span<Word> a, std::span<Wo
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<Word>(first + i) & kept;
   };
   if (arity == 1) return count_up(a);
+  if (kind == Inputs::pairs) {
+    put(a, bits);
+    count_up(b);
+    return put(c, 2 * bits, addends);
+  }
   put(a, (arity - 1) * bits);
   if (arity == 2) return count_up(b);
   put(b, bits);
@@ -146,19 +153,38 @@ std::optional<std::uint64_t> number_of_operands(const Task& task) {
 }
 
 OperandSet all_operands(const Task& task) {
-  return {std::get<FloatFormat>(task.from), info(task.operation).arity, true, *number_of_operands(task), 0};
+  return {std::get<FloatFormat>(task.from), info(task.operation).arity, Inputs::all, *number_of_operands(task), 0};
+}
+
+OperandSet pairs_with(const Task& task, std::vector<std::uint64_t> addends) {
+  const auto& from = std::get<FloatFormat>(task.from);
+  if (info(task.operation).arity != 3 || from.storage_bits() > 16)
+    throw std::invalid_argument(std::string("all pairs with some addends are of fma in formats of 16 bits or fewer, "
+                                            "not of ") +
+                                task.description());
+  OperandSet operands{from, 3, Inputs::pairs, std::uint64_t{addends.size()} << (2 * from.storage_bits()), 0};
+  operands.addends = std::move(addends);
+  return operands;
+}
+
+std::vector<std::uint64_t> chosen_addends(const FloatFormat& f, std::uint64_t count) {
+  const std::vector<std::uint64_t> points = lattice(f, 1);
+  std::vector<std::uint64_t> chosen;
+  const std::uint64_t n = points.size(), most = std::min(count, n);
+  for (std::uint64_t i = 0; i < most; ++i) chosen.push_back(points[i * n / most]);
+  return chosen;
 }
 
 OperandSet sampled_operands(const Task& task, std::uint64_t count, std::uint64_t seed) {
   if (const auto all = number_of_operands(task); all && *all <= count) return all_operands(task);
   OperandSet operands{
-      std::get<FloatFormat>(task.from), info(task.operation).arity, false, count, seed, boundary_points(task)};
+      std::get<FloatFormat>(task.from), info(task.operation).arity, Inputs::sample, count, seed, boundary_points(task)};
   operands.boundary = combinations(operands.points.size(), operands.arity, count / 2);
   return operands;
 }
 
 OperandSet listed_operands(const Task& task, OperandColumns columns, std::string origin) {
-  OperandSet operands{std::get<FloatFormat>(task.from), info(task.operation).arity, false, columns.size(), 0};
+  OperandSet operands{std::get<FloatFormat>(task.from), info(task.operation).arity, Inputs::listed, columns.size(), 0};
   operands.list = std::make_shared<const OperandColumns>(std::move(columns));
   operands.origin = std::move(origin);
   return operands;

@@ -15,23 +15,36 @@
 
 namespace halfulp {
 
-/// Operands of a task: all of them, a sample of boundary cases and random ones, or those of a list. Any part can be
-/// made at any time. All of them are numbered in the order of their code words, the last operand fastest.
+/// Which operands of a task a set holds.
+enum class Inputs : std::uint8_t {
+  all,     ///< every one, numbered in the order of the code words, the last operand fastest
+  pairs,   ///< every pair of the first two operands with each of some third ones, in the order of these
+  sample,  ///< boundary cases and random ones
+  listed,  ///< those of a list
+};
+
+/// Operands of a task. Any part can be made at any time.
 struct OperandSet {
   FloatFormat from;
   int arity = 1;
-  bool exhaustive = true;
+  Inputs kind = Inputs::all;
   std::uint64_t count = 0;
   std::uint64_t seed = 0;                  ///< of a sample
   std::vector<std::uint64_t> points = {};  ///< of a sample: code words that its boundary cases combine
   std::uint64_t boundary = 0;              ///< of a sample: how many of its cases, the first ones, are boundary cases
   std::shared_ptr<const OperandColumns> list = {};  ///< of a list: the operands
   std::string origin = {};                          ///< of a list: where it comes from, such as recorded:NAME
+  std::vector<std::uint64_t> addends = {};          ///< of pairs: the third operands
+
+  /// Whether their order is that of code words, so that fill_words makes them.
+  bool counted() const { return kind == Inputs::all || kind == Inputs::pairs; }
+  /// Whether they are all triples of a 16-bit format, more than a host goes through.
+  bool all_triples() const;
 
   /// Writes the cases from `begin` on, as many as `a` holds. Leaves operands alone that the operation does not take.
   void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b,
             std::span<std::uint64_t> c) const;
-  /// The same of exhaustive operands, in words as wide as theirs: 8, 16 or 32 bits.
+  /// The same of counted operands, in words as wide as theirs: 8, 16 or 32 bits.
   template <class Word>
   void fill_words(std::uint64_t begin, std::span<Word> a, std::span<Word> b, std::span<Word> c) const;
 };
@@ -39,11 +52,18 @@ struct OperandSet {
 /// The most cases that a host goes through, and the most that any device does.
 inline constexpr std::uint64_t most_operands = std::uint64_t{1} << 32, most_triples = std::uint64_t{1} << 48;
 
+inline bool OperandSet::all_triples() const { return kind == Inputs::all && count > most_operands; }
+
 /// How many cases a task has; nothing beyond most_triples.
 std::optional<std::uint64_t> number_of_operands(const Task& task);
 
 /// Precondition: number_of_operands(task).
 OperandSet all_operands(const Task& task);
+/// Every pair with each of `addends`. Throws std::invalid_argument for a task without three operands, or of more than
+/// 16 bits.
+OperandSet pairs_with(const Task& task, std::vector<std::uint64_t> addends);
+/// `count` third operands for that, evenly spread over a lattice of the format; all of it where it has no more.
+std::vector<std::uint64_t> chosen_addends(const FloatFormat& f, std::uint64_t count);
 /// `count` cases, or all of them where there are no more. Boundary cases come first: every combination of the format's
 /// lattice and, in conversions, of what lies at, beside and halfway between values of the lattice of the result's
 /// format. Where those combinations are more than half of the sample, a seeded choice of them makes up that half. The

@@ -81,13 +81,12 @@ class SweepReference final : public Reference {
     const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, operands_.count - begin);
     const Lanes::Taken taken(lanes_);
     auto& kept = rooms_[taken.index()];
-    if (!kept)
-      kept.emplace(gpu_, std::min(chunk_size, operands_.count), operands_.exhaustive ? 0 : operands_.arity, bytes_);
+    if (!kept) kept.emplace(gpu_, std::min(chunk_size, operands_.count), columns(), bytes_);
     Room& room = *kept;
     cuda::SweepArgs args;
     args.begin = begin, args.count = count;
     args.ours = room.ours.data(), args.theirs = room.theirs.data(), args.counts = room.counts.data();
-    if (!operands_.exhaustive) give_operands(taken.lane(), room, args);
+    if (columns() > 0) give_operands(taken.lane(), room, args);
     gpu_.fill(taken.lane(), room.ours.data(), 0xa5, count * bytes_);
     gpu_.fill(taken.lane(), room.theirs.data(), 0x5a, count * bytes_);
     gpu_.fill(taken.lane(), room.counts.data(), 0, room.counts.bytes());
@@ -124,6 +123,9 @@ class SweepReference final : public Reference {
     std::array<Memory<std::uint64_t>, 3> operands;
     std::array<HostMemory<std::uint64_t>, 3> given;
   };
+
+  /// Of operands that the host makes; the device counts through all of them itself.
+  int columns() const { return operands_.kind == Inputs::all ? 0 : operands_.arity; }
 
   void give_operands(Lane lane, Room& room, cuda::SweepArgs& args) const {
     const auto column = [&](std::size_t k) {
@@ -235,7 +237,7 @@ bool sweeps(const Task& task, int sm) {
 }
 
 std::unique_ptr<Reference> make_gpu_reference(const Gpu& gpu, const Task& task, const OperandSet& operands) {
-  if (operands.count > most_operands) return make_triples_reference(gpu, task);
+  if (operands.all_triples()) return make_triples_reference(gpu, task);
   return std::make_unique<SweepReference>(gpu, cuda::find_row(task, gpu.properties().sm).row, task, operands);
 }
 

@@ -307,11 +307,11 @@ const Device& find_reference_device(std::string_view name) {
 
 std::unique_ptr<Reference> make_reference(const Device& device, const Task& task, const OperandSet& operands) {
   if (&device == &oracle_device()) {
-    if (operands.exhaustive && Oracle::has_steps(task)) return std::make_unique<RationalSteps>(task);
+    if (operands.kind == Inputs::all && Oracle::has_steps(task)) return std::make_unique<RationalSteps>(task);
     return std::make_unique<Rationals>(task);
   }
   if (const cuda::Gpu* gpu = cuda::gpu_of(device);
-      gpu && (operands.count > most_operands || sweeps(task, gpu->properties().sm)))
+      gpu && (operands.all_triples() || sweeps(task, gpu->properties().sm)))
     return make_gpu_reference(*gpu, task, operands);
   if (&device == &independent_x86_device()) {
     const Device& route = *IndependentX86::route_for(task);

@@ -69,7 +69,7 @@ inline bool has_canonical_nans(const Device& device) { return &device == &oracle
 
 /// Whether device code has the task beside our own arithmetic, on an architecture.
 bool sweeps(const Task& task, int sm);
-/// The reference for such a task. The operands may be more than most_operands.
+/// The reference for such a task.
 std::unique_ptr<Reference> make_gpu_reference(const cuda::Gpu& gpu, const Task& task, const OperandSet& operands);
 /// The reference for all 2^48 triples of a 16-bit fma to nearest, `pairs` pairs of magnitudes per chunk.
 std::unique_ptr<Reference> make_triples_reference(const cuda::Gpu& gpu, const Task& task,

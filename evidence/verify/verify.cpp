@@ -68,7 +68,7 @@ class Parts {
       const auto a = operand(a_, 0), b = operand(b_, 1), c = operand(c_, 2);
       set.fill(begin + done, a, b, c);
       const auto out = results.subspan(done * bytes, size * bytes);
-      if (!set.exhaustive || set.from.storage_bytes() == 8) subject_.run(a, b, c, out);
+      if (!set.counted() || set.from.storage_bytes() == 8) subject_.run(a, b, c, out);
       else if (set.from.storage_bytes() == 4) run_words<std::uint32_t>(set, begin + done, size, out);
       else if (set.from.storage_bytes() == 2) run_words<std::uint16_t>(set, begin + done, size, out);
       else run_words<std::uint8_t>(set, begin + done, size, out);
@@ -208,7 +208,7 @@ void verify_chunks(const Task& task, const OperandSet& operands, const Reference
 
 TaskComparison compare_nans(const Task& task, const OperandSet& operands, const Device& device) {
   constexpr std::uint64_t most = std::uint64_t{1} << 20;
-  const OperandSet some = operands.list || operands.count <= nan_operands
+  const OperandSet some = operands.kind == Inputs::listed || operands.count <= nan_operands
                               ? operands
                               : sampled_operands(task, nan_operands, operands.seed);
   const VerifiedFunctions subject(task);

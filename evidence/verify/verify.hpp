@@ -30,9 +30,9 @@ class VerifiedFunctions {
   std::size_t bytes_;
 };
 
-/// Chunks of chunk_size cases; triples beyond most_operands come in pairs of magnitudes (triples.hpp).
+/// Chunks of chunk_size cases; all triples of 16 bits come in pairs of magnitudes (triples.hpp).
 inline std::uint64_t number_of_chunks(const OperandSet& operands) {
-  return operands.count > most_operands ? triple_chunks : (operands.count + chunk_size - 1) / chunk_size;
+  return operands.all_triples() ? triple_chunks : (operands.count + chunk_size - 1) / chunk_size;
 }
 
 /// Computes chunk `index` and, with a reference, compares it, or lets a reference do so that makes chunks itself. Where

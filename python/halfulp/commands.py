@@ -442,15 +442,15 @@ def backends(*, routes: bool = False, as_text: bool = False) -> Any:
 
 
 def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest-even", overflow: str | None = None, flush_inputs: bool = False, against: str | None = None,
-           exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, store: Any = None, part: str | None = None, ledger: Any = None,
-           threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
-    """Array functions against an independent reference, every input or a sample; against="recorded:NAME": what a device
-    answered earlier, on what it was asked.
+           exhaustive: bool = False, addends: int | None = None, sample: int | None = None, seed: int | None = None, state: Any = None, store: Any = None, part: str | None = None,
+           ledger: Any = None, threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
+    """Array functions against an independent reference, every input or a sample; addends=N: every pair with N third
+    operands of fma; against="recorded:NAME": what a device answered earlier, on what it was asked.
 
     >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
     0
     """
-    return answer(["verify", *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against, exhaustive=exhaustive, sample=sample,
+    return answer(["verify", *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against, exhaustive=exhaustive, addends=addends, sample=sample,
                                       seed=seed, state=state, store=store, part=part, ledger=ledger, threads=threads, quiet=not progress), "--", word(operation, "operation")], as_text)
 
 

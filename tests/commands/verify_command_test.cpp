@@ -280,6 +280,12 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
       {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
       {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
       {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--addends", "4"}, 2, "are of fma in formats of 16 bits"},
+      {{"fma", "--format", "fp32", "--against", "x86", "--addends", "4"}, 2, "not of fma fp32"},
+      {{"fma", "--format", "e2m1", "--against", "oracle", "--addends", "99"}, 2, "boundary values; accepted"},
+      {{"fma", "--format", "fp16", "--against", "oracle", "--addends", "4", "--sample", "4"}, 2, "--sample"},
+      {{"fma", "--format", "fp16", "--against", "oracle", "--addends", "4", "--exhaustive"}, 2, "--exhaustive"},
+      {{"fma", "--format", "fp16", "--against", "recorded:amd-zen4", "--addends", "4"}, 2, "none of --exhaustive"},
       {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
       {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
       {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
@@ -319,6 +325,26 @@ TEST(VerifyCommand, ComparesWithRecordings) {
     else if (one.at("differing") == 0 && one.at("compared") == one.at("inputs").at("count")) ++compared;
   EXPECT_EQ(compared, 4u);  // those of VCVTPS2PH
   EXPECT_EQ(skipped + compared, std::size(rounding_modes) - 1);
+}
+
+TEST(VerifyCommand, ComparesPairsWithChosenAddends) {
+  const File ledger;
+  const auto text = run_halfulp(
+      {"verify", "fma", "--format", "e4m3", "--against", "oracle", "--addends", "16", "--ledger", ledger.path});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("compared 1048576 (all pairs with 16 addends), 0 differ"), std::string::npos) << text.out;
+  const Json entry = parse_json(ledger.read(), ledger.path).at("entries").at(0);
+  EXPECT_EQ(entry.at("inputs").at("kind"), "pairs");
+  EXPECT_EQ(entry.at("inputs").at("addends").size(), 16u);
+  EXPECT_EQ(halfulp::cli::recheck(entry, 4), std::vector<std::string>{});
+  Json wrong = entry;
+  wrong["inputs"]["addends"][3] = "0x30";
+  EXPECT_FALSE(halfulp::cli::recheck(wrong, 4).empty());
+  wrong["inputs"]["addends"].erase(3);
+  EXPECT_THROW(halfulp::cli::recheck(wrong, 4), std::invalid_argument);
+  const auto table = run_halfulp({"ledger", ledger.path});
+  EXPECT_NE(table.out.find("2^20*"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find("* not every input"), std::string::npos) << table.out;
 }
 
 TEST(VerifyCommand, SaysWhatWasCompared) {

@@ -70,6 +70,37 @@ TEST(VerifyInputs, AreNumberedWithTheLastOperandFastest) {
   EXPECT_EQ(number_of_operands(task_of(Operation::add, fp32)), std::nullopt);
 }
 
+TEST(VerifyInputs, PairsMeetEveryAddend) {
+  const Task fma = task_of(Operation::fma, e2m3);
+  const std::vector<std::uint64_t> addends = chosen_addends(e2m3, 5);
+  EXPECT_EQ(addends.size(), 5u);
+  const OperandSet inputs = pairs_with(fma, addends);
+  ASSERT_EQ(inputs.count, 5u << 12);
+  std::set<std::array<std::uint64_t, 3>> seen;
+  for (std::uint64_t begin = 0; begin < inputs.count;
+       begin += 1000) {  // parts begin anywhere, in the midst of a pair's
+    const std::uint64_t size = std::min<std::uint64_t>(1000, inputs.count - begin);
+    std::vector<std::uint64_t> a(size), b(size), c(size);
+    inputs.fill(begin, a, b, c);
+    for (std::size_t i = 0; i < size; ++i) {
+      ASSERT_TRUE(a[i] < 64 && b[i] < 64 && std::count(addends.begin(), addends.end(), c[i]) == 1);
+      seen.insert({a[i], b[i], c[i]});
+    }
+  }
+  EXPECT_EQ(seen.size(), inputs.count);
+  // Against the oracle, over the words' own width.
+  const auto reference = make_reference(oracle_device(), fma, inputs);
+  EXPECT_EQ(found_by(*reference, fma, inputs).compared, inputs.count);
+  EXPECT_EQ(found_by(*reference, fma, inputs).differing, 0u);
+
+  const auto many = chosen_addends(fp16, 64);
+  EXPECT_EQ(std::set<std::uint64_t>(many.begin(), many.end()).size(), 64u);
+  EXPECT_EQ(pairs_with(task_of(Operation::fma, fp16), many).count, std::uint64_t{64} << 32);
+  EXPECT_EQ(number_of_chunks(pairs_with(task_of(Operation::fma, fp16), many)), (std::uint64_t{64} << 32) / chunk_size);
+  EXPECT_THROW(pairs_with(task_of(Operation::add, fp16), many), std::invalid_argument);
+  EXPECT_THROW(pairs_with(task_of(Operation::fma, fp32), {0}), std::invalid_argument);
+}
+
 TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
   const OperandSet inputs = sampled_operands(task_of(Operation::fma, fp16), 1000, 7);
   EXPECT_EQ(inputs.count, 1000u);
@@ -83,7 +114,7 @@ TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
     EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(),
               400u);  // of 500 random ones, and the boundary's
   }
-  EXPECT_TRUE(sampled_operands(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
+  EXPECT_TRUE(sampled_operands(task_of(Operation::add, e4m3), 1 << 24, 1).kind == Inputs::all);  // there are no more
 }
 
 std::vector<std::uint64_t> first_operands(const OperandSet& inputs, std::uint64_t count) {
