@@ -36,9 +36,10 @@ def short(name):
     return name.replace("(R)", "").replace(" Processor, family 6 model 207", " (6, 207)").replace(" HBM3", "")
 
 
-def inputs(count):
+def inputs(operation):
+    count, some = operation["inputs"], "*" if operation["kind"] == "pairs" else ""
     power = count.bit_length() - 1
-    return f"2^{power}" if count == 1 << power else f"{count:,}"
+    return (f"2^{power}" if count == 1 << power else f"{count:,}") + some
 
 
 def page(ledger):
@@ -50,8 +51,9 @@ def page(ledger):
         of = {row["reference"]: row for row in operation["references"]}
         cells = [f"{of[name]['settings']}, {of[name]['last'][:10]}" if name in of else "" for name in names]
         rows.append(f"| `{operation['operation']}` | {operation['from']} | {operation['to']} "
-                    f"| {inputs(operation['inputs'])} | {operation['settings']} | {' | '.join(cells)} |")
-    summary = (f"{ledger['settings']} settings of {len(operations)} operations were compared over every input, "
+                    f"| {inputs(operation)} | {operation['settings']} | {' | '.join(cells)} |")
+    summary = (f"{ledger['settings']} settings of {len(operations)} operations were compared over every input "
+               "(*: every pair of the first two operands with some third ones), "
                f"{ledger['compared'] / 1e14:.2f} × 10^14 cases in all: {ledger['differing']} differ. "
                f"In {ledger['several']} settings two or more references were asked: "
                f"the digests of {len(ledger['contradictions']) or 'none'} differ.")
