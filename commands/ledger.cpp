@@ -170,7 +170,7 @@ std::string text_of(const Summary& s) {
   if (std::any_of(s.operations.begin(), s.operations.end(),
                   [](const auto& row) { return std::get<4>(row.first) == "pairs"; }))
     text += "* not every input, but every pair of the first two operands with some third ones\n";
-  if (s.samples) text += fmt::format("{} entries of samples are left out\n", s.samples);
+  if (s.samples) text += fmt::format("{} entr{} of a sample left out\n", s.samples, s.samples == 1 ? "y" : "ies");
   for (const std::string& line : s.contradictions) text += clean(line) + "\n";
   return text;
 }

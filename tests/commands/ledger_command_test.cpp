@@ -73,7 +73,7 @@ TEST_F(LedgerCommand, DigestsThatDiffer) {
   const Outcome outcome = ledger({path("a.json")});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(
-      outcome.out.ends_with("1 entries of samples are left out\n"
+      outcome.out.ends_with("1 entry of a sample left out\n"
                             "add e4m3 e4m3 ieee nearest-even: the digests differ: 11 (rationals) 22 (A GPU)\n"))
       << outcome.out;
 }
