@@ -168,10 +168,21 @@ OperandSet pairs_with(const Task& task, std::vector<std::uint64_t> addends) {
 }
 
 std::vector<std::uint64_t> chosen_addends(const FloatFormat& f, std::uint64_t count) {
-  const std::vector<std::uint64_t> points = lattice(f, 1);
-  std::vector<std::uint64_t> chosen;
-  const std::uint64_t n = points.size(), most = std::min(count, n);
-  for (std::uint64_t i = 0; i < most; ++i) chosen.push_back(points[i * n / most]);
+  const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;
+  std::vector<std::uint64_t> first{0,       f.min_positive(), f.min_normal() - 1, f.min_normal(), one,
+                                   one + 1, one - 1,          f.max_finite()},
+      chosen, rest = lattice(f, 1);
+  if (f.has_infinity()) first.push_back(f.infinity());
+  if (f.has_nan()) first.push_back(f.canonical_nan() & f.magnitude_mask());
+  const auto add = [&](std::uint64_t code) {
+    if (std::find(chosen.begin(), chosen.end(), code) == chosen.end()) chosen.push_back(code);
+  };
+  for (const std::uint64_t magnitude : first)
+    for (const bool negative : {false, true}) add(f.with_sign(magnitude, negative));
+  for (std::size_t i = rest.size(); i-- > 1;)
+    std::swap(rest[i], rest[random_word(0, 0, i) % (i + 1)]);  // by Fisher and Yates
+  for (const std::uint64_t code : rest) add(code);
+  chosen.resize(std::min<std::uint64_t>(count, chosen.size()));
   return chosen;
 }
 

@@ -62,7 +62,9 @@ OperandSet all_operands(const Task& task);
 /// Every pair with each of `addends`. Throws std::invalid_argument for a task without three operands, or of more than
 /// 16 bits.
 OperandSet pairs_with(const Task& task, std::vector<std::uint64_t> addends);
-/// `count` third operands for that, evenly spread over a lattice of the format; all of it where it has no more.
+/// `count` third operands for that: zeros, the smallest and the largest subnormal and normal numbers, 1 and its
+/// neighbours, infinities and NaN, of both signs, then others of the format's lattice in a fixed random order. Fewer
+/// where it has no more.
 std::vector<std::uint64_t> chosen_addends(const FloatFormat& f, std::uint64_t count);
 /// `count` cases, or all of them where there are no more. Boundary cases come first: every combination of the format's
 /// lattice and, in conversions, of what lies at, beside and halfway between values of the lattice of the result's

@@ -282,7 +282,7 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
       {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
       {{"add", "--format", "fp16", "--against", "oracle", "--addends", "4"}, 2, "are of fma in formats of 16 bits"},
       {{"fma", "--format", "fp32", "--against", "x86", "--addends", "4"}, 2, "not of fma fp32"},
-      {{"fma", "--format", "e2m1", "--against", "oracle", "--addends", "99"}, 2, "boundary values; accepted"},
+      {{"fma", "--format", "e2m1", "--against", "oracle", "--addends", "99"}, 2, "boundary values; accepted: 1 to 16"},
       {{"fma", "--format", "fp16", "--against", "oracle", "--addends", "4", "--sample", "4"}, 2, "--sample"},
       {{"fma", "--format", "fp16", "--against", "oracle", "--addends", "4", "--exhaustive"}, 2, "--exhaustive"},
       {{"fma", "--format", "fp16", "--against", "recorded:amd-zen4", "--addends", "4"}, 2, "none of --exhaustive"},

@@ -93,6 +93,12 @@ TEST(VerifyInputs, PairsMeetEveryAddend) {
   EXPECT_EQ(found_by(*reference, fma, inputs).compared, inputs.count);
   EXPECT_EQ(found_by(*reference, fma, inputs).differing, 0u);
 
+  // The ends of the range come first.
+  const auto ends = chosen_addends(fp16, 20);
+  for (const std::uint64_t magnitude : {0x0000, 0x0001, 0x03ff, 0x0400, 0x3bff, 0x3c00, 0x3c01, 0x7bff, 0x7c00, 0x7e00})
+    for (const std::uint64_t sign : {0x0000, 0x8000})
+      EXPECT_EQ(std::count(ends.begin(), ends.end(), magnitude | sign), 1) << std::hex << (magnitude | sign);
+  EXPECT_LE(chosen_addends(bf16, 9999).size(), 340u);
   const auto many = chosen_addends(fp16, 64);
   EXPECT_EQ(std::set<std::uint64_t>(many.begin(), many.end()).size(), 64u);
   EXPECT_EQ(pairs_with(task_of(Operation::fma, fp16), many).count, std::uint64_t{64} << 32);
