@@ -53,15 +53,13 @@ std::uint64_t count_of(const Json& json) {
 
 Verified verified_of(const Json& entry) {
   Verified v;
-  Json setting = entry.at("task");  // what is left of it is the setting
-  for (const auto& [name, text] : {std::pair("operation", &v.operation), {"from", &v.from}, {"to", &v.to}}) {
-    *text = setting.at(name).get<std::string>();
-    setting.erase(name);
-  }
-  std::set<std::string> words;
-  for (const auto& [name, value] : setting.items())
-    words.insert(value.is_string() ? value.get<std::string>() : fmt::format("{}={}", name, value.dump()));
-  for (const std::string& word : words) v.setting += (v.setting.empty() ? "" : " ") + word;
+  const Json& task = entry.at("task");
+  for (const auto& [name, text] : {std::pair("operation", &v.operation), {"from", &v.from}, {"to", &v.to}})
+    *text = task.at(name).get<std::string>();
+  v.setting = task.at("round").get<std::string>();  // and what is not the usual way
+  if (task.at("overflow") != "ieee") v.setting += ", overflow " + task["overflow"].get<std::string>();
+  if (task.value("flush_inputs", false)) v.setting += ", subnormal operands zero";
+  if (task.value("tininess", "after") != "after") v.setting += ", tininess " + task["tininess"].get<std::string>();
   v.kind = entry.at("inputs").at("kind").get<std::string>();
   v.inputs = count_of(entry["inputs"].at("count"));
   v.reference = name_of_reference(entry), v.asked = entry["against"]["reference"].get<std::string>();
@@ -163,13 +161,13 @@ std::string text_of(const Summary& s) {
                       clean(row.last.substr(0, 10))});
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
-      "{} setting{} of {} operation{}, each over every input: of {:.4g} cases {} differ\n"
+      "{} setting{} of {} operation{}: of {:.4g} cases {} differ\n"
       "{} were compared with several references: the digests of {} settings differ\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
       static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
   if (std::any_of(s.operations.begin(), s.operations.end(),
                   [](const auto& row) { return std::get<4>(row.first) == "pairs"; }))
-    text += "* not every input, but every pair of the first two operands with some third ones\n";
+    text += "* every pair of the first two operands with some third ones; all others are all inputs\n";
   if (s.samples) text += fmt::format("{} entr{} of a sample left out\n", s.samples, s.samples == 1 ? "y" : "ies");
   for (const std::string& line : s.contradictions) text += clean(line) + "\n";
   return text;

@@ -5,6 +5,7 @@
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/data/npy.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/data/quantized_tensor.hpp>
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/formats/block_format.hpp>
@@ -20,13 +21,16 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -131,7 +135,7 @@ struct QuantizeArguments {
   std::optional<std::string> rule, axis, out, codes, scales, zeros, report;
   CheckpointArguments checkpoint;
 
-  /// The files that only block formats fill.
+  /// Files beside --out.
   std::vector<std::pair<std::string, const std::optional<std::string>*>> parts() const {
     return {{"--codes", &codes}, {"--scales", &scales}, {"--zeros", &zeros}};
   }
@@ -179,6 +183,25 @@ std::optional<int> axis_of(const QuantizeArguments& options) {
   if (error != std::errc{} || rest != end)
     throw std::invalid_argument("--axis is '" + shown(*options.axis) + "'; accepted: an integer, -1 for the last axis");
   return axis;
+}
+
+/// The code words of rounded values, which the format has: nothing is rounded again.
+std::string codes_file(const FloatFormat& f, const Rounding& rounding, std::span<const std::uint64_t> shape,
+                       std::span<const double> values) {
+  const Task exact{Operation::convert, fp64, f, {.overflow = rounding.overflow, .nan = rounding.nan}};
+  std::vector<std::uint64_t> words(values.size());
+  std::transform(values.begin(), values.end(), words.begin(), [](double x) { return std::bit_cast<std::uint64_t>(x); });
+  const auto as = [&]<class Code>(Code) {
+    std::vector<Code> codes(words.size());
+    compute<Code>(exact, std::span<const std::uint64_t>(words), {}, {}, codes);
+    return npy_of<Code>(shape, codes);
+  };
+  switch (f.storage_bytes()) {
+    case 1: return as(std::uint8_t{});
+    case 2: return as(std::uint16_t{});
+    case 4: return as(std::uint32_t{});
+    default: return as(std::uint64_t{});
+  }
 }
 
 std::string scales_file(const FloatFormat& f, const Quantized& q) {
@@ -279,7 +302,7 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
   const AnyFormat format = format_of(options);
   const auto* block = std::get_if<BlockFormat>(&format);
   for (const auto& [name, path] : options.parts())
-    if (*path && !block)
+    if (*path && !block && path != &options.codes)
       throw std::invalid_argument(name + " is for block formats, and " + options.format + " is none");
   if (options.zeros && !block->element.is_affine())
     throw std::invalid_argument("--zeros is for formats with a zero point, and " + options.format + " has none");
@@ -303,7 +326,9 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
   if (options.out)
     written.emplace_back(*options.out,
                          wide ? npy_of<double>(kind.shape, q.values) : npy_of<float>(kind.shape, q.values));
-  if (options.codes) written.emplace_back(*options.codes, npy_of<std::uint8_t>(kind.shape, q.codes));
+  if (options.codes)
+    written.emplace_back(*options.codes, block ? npy_of<std::uint8_t>(kind.shape, q.codes)
+                                               : codes_file(std::get<FloatFormat>(format), rounding, kind.shape, q.values));
   if (options.scales) written.emplace_back(*options.scales, scales_file(block->scale, q));
   if (options.zeros) written.emplace_back(*options.zeros, npy_of<std::int16_t>(q.scales_shape, q.zeros));
   stop_if_interrupted();
@@ -340,7 +365,9 @@ void add_quantize_command(CLI::App& app, int& status, std::string line) {
           "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32); of a "
           "checkpoint the new one, OUT.safetensors")
       ->type_name("FILE");
-  command->add_option("--codes", options->codes, "the elements' code words, as uint8")->type_name("FILE.npy");
+  command->add_option("--codes", options->codes,
+                      "the elements' code words, as uint8, or as wide as a plain format is stored")
+      ->type_name("FILE.npy");
   command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")
       ->type_name("FILE.npy");
   command->add_option("--zeros", options->zeros, "the zero points, as int16")->type_name("FILE.npy");

@@ -1,6 +1,7 @@
 #include <halfulp/commands/tables.hpp>
 
 #include <halfulp/commands/terminal.hpp>
+#include <halfulp/report/claim.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <fmt/format.h>
@@ -199,8 +200,15 @@ Json part_of(const Json& table, const TablePart& part) {
   };
   Json result{{"title", table["title"]}, {"columns", some(table["columns"])}, {"rows", Json::array()}};
   if (!where.empty() && table["rows"].empty()) throw std::invalid_argument("--where: this table has no rows");
+  // That no claim has a verdict is an answer; that no row has some other word is mostly a slip.
+  const auto is_verdict = [&](std::size_t column, const std::string& value) {
+    return table["columns"][column]["name"] == "verdict" &&
+           std::find(verdict_names.begin(), verdict_names.end(), value) != verdict_names.end();
+  };
+  bool verdicts = false;
   for (const auto& [column, value] : where)
-    if (std::none_of(table["rows"].begin(), table["rows"].end(),
+    if (is_verdict(column, value)) verdicts = true;
+    else if (std::none_of(table["rows"].begin(), table["rows"].end(),
                      [&](const Json& row) { return reads(row[column], value); })) {
       std::vector<std::string> values;
       for (const Json& row : table["rows"])
@@ -215,7 +223,7 @@ Json part_of(const Json& table, const TablePart& part) {
   for (const Json& row : table["rows"])
     if (std::all_of(where.begin(), where.end(), [&](const auto& w) { return reads(row[w.first], w.second); }))
       result["rows"].push_back(some(row));
-  if (!where.empty() && result["rows"].empty()) throw std::invalid_argument("--where: no row fulfils all of them");
+  if (!where.empty() && result["rows"].empty() && !verdicts) throw std::invalid_argument("--where: no row fulfils all of them");
   return result;
 }
 

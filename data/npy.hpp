@@ -57,6 +57,7 @@ constexpr std::string_view npy_descr() {
   if constexpr (std::is_same_v<T, std::uint8_t>) return "|u1";
   else if constexpr (std::is_same_v<T, std::uint16_t>) return "<u2";
   else if constexpr (std::is_same_v<T, std::uint32_t>) return "<u4";
+  else if constexpr (std::is_same_v<T, std::uint64_t>) return "<u8";
   else if constexpr (std::is_same_v<T, std::int16_t>) return "<i2";
   else if constexpr (std::is_same_v<T, float>) return "<f4";
   else if constexpr (std::is_same_v<T, double>) return "<f8";

@@ -33,7 +33,7 @@ mode with its way of overflow, of flushing and of tininess.
 
 def short(name):
     """A processor's name, as short as a column wants it."""
-    return name.replace("(R)", "").replace(" Processor, family 6 model 207", " (6, 207)").replace(" HBM3", "")
+    return name.replace("(R)", "").replace(" Processor, family 6 model 207", " (family 6, model 207)").replace(" HBM3", "")
 
 
 def inputs(operation):
@@ -60,6 +60,8 @@ def page(ledger):
     machines = sorted(name for name, kind in asked.items() if kind == "x86")
     cells_say = ("A cell says how many settings that reference was compared in, and when for the last time. "
                  "Rationals share no code with what is compared. "
+                 "Where a CPU has no instruction of a format, its fp64 adder rounds and software checks the range: "
+                 "the EPYC's entries are of this kind, as each entry's `route` says. "
                  f"A processor answered by its own instructions ({'; '.join(machines)}), a GPU by its own.")
     return TEXT.format(summary=textwrap.fill(summary, 118), machines=textwrap.fill(cells_say, 118),
                        references=" | ".join(map(short, names)), rules="|".join(["---"] * len(names)),

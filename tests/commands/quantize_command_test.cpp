@@ -9,9 +9,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 namespace quantize_command_test {
@@ -285,6 +288,31 @@ TEST_F(Quantize, PlainFormatsOfEveryDtype) {
   EXPECT_EQ(load("q.npy"), (std::vector<float>{0.109375f, 1.25f, 3.0f})) << odd.err;
 }
 
+TEST_F(Quantize, PlainFormatsHaveCodeWords) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string in = save("x.npy", "<f8", {2, 4}, std::vector<double>{1, -0.0, 0.1, 1e9, 0x1p-9, -448, inf, nan});
+  const auto codes = [&](std::vector<std::string> words) {
+    std::vector<std::string> all{"quantize", in, "--codes", path("c.npy"), "--format"};
+    all.insert(all.end(), words.begin(), words.end());
+    EXPECT_EQ(run_halfulp(all).status, 0);
+    const std::string file = raw("c.npy");
+    EXPECT_NE(file.find("'shape': (2, 4)"), std::string::npos) << file;
+    return file;
+  };
+  const auto ends_with = [](const std::string& file, auto... words) {
+    const auto all = std::to_array({words...});
+    return file.ends_with(std::string(reinterpret_cast<const char*>(all.data()), sizeof all));
+  };
+  using B = std::uint8_t;
+  using H = std::uint16_t;
+  const std::string bytes = codes({"e4m3", "--overflow", "saturate"});
+  EXPECT_NE(bytes.find("'|u1'"), std::string::npos) << bytes;
+  EXPECT_TRUE(ends_with(bytes, B{0x38}, B{0x80}, B{0x1d}, B{0x7e}, B{0x01}, B{0xfe}, B{0x7e}, B{0x7f}));
+  EXPECT_TRUE(ends_with(codes({"fp16", "--round", "toward-zero"}), H{0x3c00}, H{0x8000}, H{0x2e66}, H{0x7bff}, H{0x1800},
+                        H{0xdf00}, H{0x7c00}, H{0x7e00}));
+  EXPECT_TRUE(ends_with(codes({"fp64"}), 1.0, -0.0, 0.1, 1e9, 0x1p-9, -448.0, inf, nan));
+}
+
 TEST_F(Quantize, BadInputIsOneLine) {
   const std::string in = save("x.npy", "<f4", {6, 64}, ramp(6 * 64));
   const std::vector<std::vector<std::string>> bad{{"--format", "mxfp5"},
@@ -297,7 +325,7 @@ TEST_F(Quantize, BadInputIsOneLine) {
                                                   {"--format", "int8-affine", "--rule", "floor"},
                                                   {"--format", "mxfp4", "--out", path("no/such.npy")},
                                                   {"--format", "mxfp4", "--codes", path("a"), "--scales", path("a")},
-                                                  {"--format", "fp16", "--codes", path("a")},
+                                                  {"--format", "fp16", "--scales", path("a")},
                                                   {"--format", "mxfp4", "--zeros", path("a")},
                                                   {"--format", "mxfp8/1x48/whole"},
                                                   {"--format", "mxfp4", "--round", "up"},

@@ -69,6 +69,14 @@ TEST(Part, has_the_columns_and_rows_asked_for) {
     EXPECT_STREQ(error.what(), "--where: no row has format fp61; accepted: fp16, bf16");
   }
   EXPECT_THROW((void)part_of(whole, {{}, {{"x", "1"}}}), std::invalid_argument);
+
+  // That nothing failed is an answer, though no row says so.
+  Table claims("claims", "Claims", {{"verdict", "", "v"}, {"id", "", "i"}});
+  claims.row({"pass", "one"});
+  const Json held = claims.to_json();
+  EXPECT_EQ(table_csv(part_of(held, {{}, {{"verdict", "fail"}}})), "verdict,id\n");
+  EXPECT_THROW((void)part_of(held, {{}, {{"verdict", "failed"}}}), std::invalid_argument);
+  EXPECT_THROW((void)part_of(held, {{}, {{"verdict", "fail"}, {"id", "two"}}}), std::invalid_argument);
 }
 
 TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {

@@ -124,7 +124,8 @@ def commands(b: Bench) -> dict[str, list[tuple[list[object], bytes | None, float
         ],
         "sample": [(["sample", "--shape", f"{n * 256},1024", "--out", "x.npy"], None, n) for n in (2, 8)],
         "run EXPERIMENT": [
-            (["run", name, "--quiet", "--out", "x.json"], None, 0) for name in ("swamping", "underflow", "scaling")
+            (["run", name, "--quiet", "--out", "x.json"], None, 0)
+            for name in ("swamping", "underflow", "scaling", "accumulation")
         ],
         "show": each((1, 8), lambda n: ["show", b.report(n)]),
         "validate": each((1, 8), lambda n: ["validate", b.report(n)]),

@@ -12,6 +12,7 @@ import argparse
 import json
 import pathlib
 import sys
+import textwrap
 
 from plant import lists
 
@@ -50,14 +51,16 @@ def page() -> str:
         outcomes = [results.get(bug.title, {}).get("outcome", "not tried") for bug in bugs]
         row = [len(bugs), outcomes.count("caught"), outcomes.count("not tried")]
         total = [a + b for a, b in zip(total, row)]
-        text.append(f"| {ROOMS[room]} | {row[0]} | {row[1]} | {row[0] - row[1] - row[2]} | {row[2] or ''} |")
+        text.append(f"| {ROOMS[room]} | {row[0]} | {row[1]} | {row[0] - row[1] - row[2]} | {row[2]} |")
     tried = total[0] - total[2]
-    text += [
-        f"| all | {total[0]} | {total[1]} | {tried - total[1]} | {total[2] or ''} |",
-        "",
-        f"Of the {tried} bugs that were tried, tests caught {100 * total[1] / max(tried, 1):.1f} %. Where a test missed one at first, it was extended and the",
-        "bug planted again: these figures say what holds now, not how many a new list would find missed.",
-    ]
+    said = (
+        f"Of the {tried} bugs that were tried, tests caught {100 * total[1] / max(tried, 1):.1f} %. Where a test missed one at"
+        " first, it was extended and the bug planted again: these figures say what holds now, not how many a new list would"
+        " find missed."
+    )
+    if untried := [ROOMS[room] for room in ROOMS if not any(bug.title in results for bug in known[room])]:
+        said += f" No bug of these rooms is among them: {'; '.join(untried)}."
+    text += [f"| all | {total[0]} | {total[1]} | {tried - total[1]} | {total[2]} |", "", textwrap.fill(said, 119)]
     missed = [
         bug.title
         for bugs in known.values()
