@@ -327,8 +327,9 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
     written.emplace_back(*options.out,
                          wide ? npy_of<double>(kind.shape, q.values) : npy_of<float>(kind.shape, q.values));
   if (options.codes)
-    written.emplace_back(*options.codes, block ? npy_of<std::uint8_t>(kind.shape, q.codes)
-                                               : codes_file(std::get<FloatFormat>(format), rounding, kind.shape, q.values));
+    written.emplace_back(*options.codes,
+                         block ? npy_of<std::uint8_t>(kind.shape, q.codes)
+                               : codes_file(std::get<FloatFormat>(format), rounding, kind.shape, q.values));
   if (options.scales) written.emplace_back(*options.scales, scales_file(block->scale, q));
   if (options.zeros) written.emplace_back(*options.zeros, npy_of<std::int16_t>(q.scales_shape, q.zeros));
   stop_if_interrupted();
@@ -365,8 +366,9 @@ void add_quantize_command(CLI::App& app, int& status, std::string line) {
           "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32); of a "
           "checkpoint the new one, OUT.safetensors")
       ->type_name("FILE");
-  command->add_option("--codes", options->codes,
-                      "the elements' code words, as uint8, or as wide as a plain format is stored")
+  command
+      ->add_option("--codes", options->codes,
+                   "the elements' code words, as uint8, or as wide as a plain format is stored")
       ->type_name("FILE.npy");
   command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")
       ->type_name("FILE.npy");

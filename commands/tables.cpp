@@ -209,7 +209,7 @@ Json part_of(const Json& table, const TablePart& part) {
   for (const auto& [column, value] : where)
     if (is_verdict(column, value)) verdicts = true;
     else if (std::none_of(table["rows"].begin(), table["rows"].end(),
-                     [&](const Json& row) { return reads(row[column], value); })) {
+                          [&](const Json& row) { return reads(row[column], value); })) {
       std::vector<std::string> values;
       for (const Json& row : table["rows"])
         if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end())
@@ -223,7 +223,8 @@ Json part_of(const Json& table, const TablePart& part) {
   for (const Json& row : table["rows"])
     if (std::all_of(where.begin(), where.end(), [&](const auto& w) { return reads(row[w.first], w.second); }))
       result["rows"].push_back(some(row));
-  if (!where.empty() && result["rows"].empty() && !verdicts) throw std::invalid_argument("--where: no row fulfils all of them");
+  if (!where.empty() && result["rows"].empty() && !verdicts)
+    throw std::invalid_argument("--where: no row fulfils all of them");
   return result;
 }
 

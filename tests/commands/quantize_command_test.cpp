@@ -308,8 +308,8 @@ TEST_F(Quantize, PlainFormatsHaveCodeWords) {
   const std::string bytes = codes({"e4m3", "--overflow", "saturate"});
   EXPECT_NE(bytes.find("'|u1'"), std::string::npos) << bytes;
   EXPECT_TRUE(ends_with(bytes, B{0x38}, B{0x80}, B{0x1d}, B{0x7e}, B{0x01}, B{0xfe}, B{0x7e}, B{0x7f}));
-  EXPECT_TRUE(ends_with(codes({"fp16", "--round", "toward-zero"}), H{0x3c00}, H{0x8000}, H{0x2e66}, H{0x7bff}, H{0x1800},
-                        H{0xdf00}, H{0x7c00}, H{0x7e00}));
+  EXPECT_TRUE(ends_with(codes({"fp16", "--round", "toward-zero"}), H{0x3c00}, H{0x8000}, H{0x2e66}, H{0x7bff},
+                        H{0x1800}, H{0xdf00}, H{0x7c00}, H{0x7e00}));
   EXPECT_TRUE(ends_with(codes({"fp64"}), 1.0, -0.0, 0.1, 1e9, 0x1p-9, -448.0, inf, nan));
 }
 
