@@ -328,7 +328,7 @@ int campaign_command(const CampaignArguments& arguments) {
     write_output(headline_text(report.results()["points"], headline,
                                arguments.verbose ? std::numeric_limits<std::size_t>::max() : headline_rows,
                                fmt::format("halfulp show {} points", file), Style::of_output()) +
-                 fmt::format("\n{}: {}\n", report.finding(), file));
+                 fmt::format("\n{}: {}\n", clean(report.finding()), file));
   }
   return report.status() == "fail" ? exit_status::failed : exit_status::done;
 }
@@ -354,7 +354,7 @@ void add_campaign_command(CLI::App& app, int& status, std::string command) {
                      "say how long it would take: a few of the missing trials are computed and timed");
   campaign->add_flag("--json", arguments->json, "of --list and --dry-run as JSON");
   campaign
-      ->add_option("--backend", arguments->backends, "backends to compare the results with (default: emulated, none)")
+      ->add_option("--backend", arguments->backends, "backends to compare the results with (default: emulated alone)")
       ->type_name("B[,B]");
   add_number_option(*campaign, "--threads", arguments->threads, 1, 1024,
                     "number of threads (default: one per core; the results do not depend on it)");

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -30,7 +31,8 @@ namespace fs = std::filesystem;
 /// An entry, as far as it says who agrees with whom.
 struct Verified {
   std::string operation, from, to, setting, reference, asked, digest, date;  ///< asked: "oracle", "x86", "cuda"
-  std::string kind;  ///< of the inputs: all, pairs, or what is left out here
+  std::string kind;     ///< of the inputs: all, pairs, or what is left out here
+  std::string addends;  ///< of pairs
   std::uint64_t inputs = 0, compared = 0, differing = 0;
 };
 
@@ -60,11 +62,18 @@ Verified verified_of(const Json& entry) {
   if (task.at("overflow") != "ieee") v.setting += ", overflow " + task["overflow"].get<std::string>();
   if (task.value("flush_inputs", false)) v.setting += ", subnormal operands zero";
   if (task.value("tininess", "after") != "after") v.setting += ", tininess " + task["tininess"].get<std::string>();
-  v.kind = entry.at("inputs").at("kind").get<std::string>();
-  v.inputs = count_of(entry["inputs"].at("count"));
+  const Json& inputs = entry.at("inputs");
+  v.kind = inputs.at("kind").get<std::string>();
+  if (v.kind != "recorded") (void)operands_from_json(task_from_json(task), inputs);  // which refuses what cannot be
+  v.inputs = count_of(inputs.at("count"));
+  if (v.kind == "pairs") v.addends = inputs["addends"].dump();
   v.reference = name_of_reference(entry), v.asked = entry["against"]["reference"].get<std::string>();
   v.digest = entry.at("digest").get<std::string>(), v.date = entry.at("date").get<std::string>();
   v.compared = count_of(entry.at("compared")), v.differing = count_of(entry.at("differing"));
+  const auto is_hex = [](unsigned char c) { return std::isxdigit(c) != 0; };
+  if (v.compared > v.inputs || v.differing > v.compared || v.digest.size() != 32 ||
+      !std::all_of(v.digest.begin(), v.digest.end(), is_hex))
+    throw std::invalid_argument("numbers that cannot be");
   return v;
 }
 
@@ -91,8 +100,11 @@ std::vector<std::string> ledgers(const std::vector<std::string>& places) {
 
 std::vector<Verified> entries_of(const std::vector<std::string>& files) {
   std::vector<Verified> all;
+  std::set<fs::path> seen;  // a file that is named twice counts once
   for (const std::string& file : files) {
-    if (std::error_code error; !fs::exists(file, error)) refuse_file(file, "cannot be read");
+    std::error_code error;
+    if (!fs::exists(file, error)) refuse_file(file, "cannot be read");
+    if (!seen.insert(fs::weakly_canonical(file, error)).second) continue;
     const Json entries = read_ledger(file);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       try {
@@ -110,7 +122,7 @@ struct Row {
   std::set<std::string> settings;
   std::string asked, last;
 };
-using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t, std::string>;
+using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t, std::string, std::string>;
 
 /// What all entries say together. Samples are only counted: a digest of one says less than this summary.
 struct Summary {
@@ -125,7 +137,7 @@ struct Summary {
         ++samples;
         continue;
       }
-      const Operation operation{v.operation, v.from, v.to, v.inputs, v.kind};
+      const Operation operation{v.operation, v.from, v.to, v.inputs, v.kind, v.addends};
       Row& row = operations[operation][v.reference];
       row.settings.insert(v.setting);
       row.asked = v.asked, row.last = std::max(row.last, v.date);
@@ -190,6 +202,7 @@ Json json_of(const Summary& s) {
                                   {"to", std::get<2>(operation)},
                                   {"inputs", std::get<3>(operation)},
                                   {"kind", std::get<4>(operation)},
+                                  {"addends", std::get<5>(operation).empty() ? Json() : Json::parse(std::get<5>(operation))},
                                   {"settings", settings.size()},
                                   {"references", std::move(asked)}});
   }

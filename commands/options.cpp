@@ -45,6 +45,7 @@ void require_file(const std::string& option, const std::string& path) {
   if (path == "-")
     throw std::invalid_argument(
         option + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+  if (path.empty()) throw std::invalid_argument(option + ": a file's name is missing");
 }
 
 void add_check_options(CLI::App& app, CheckOptions& options, const std::string& what_check_reads) {

@@ -155,6 +155,29 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
   return files;
 }
 
+/// A report must not take the place of what the run reads.
+void keep_inputs_of_run(const RunArguments& arguments, const std::vector<Config>& configs,
+                        const std::vector<std::string>& files) {
+  const auto keep = [&](const std::string& input, const std::string& name) {
+    std::error_code error;
+    const fs::path read = fs::weakly_canonical(input, error);
+    const bool folder = fs::is_directory(read, error);
+    for (const std::string& file : files) {
+      if (file == "-" || !fs::exists(file, error)) continue;
+      const fs::path written = fs::weakly_canonical(file, error);
+      const auto inside = fs::relative(written, read, error);
+      if (folder ? !inside.empty() && *inside.begin() != ".." : same_file(input, file))
+        throw std::invalid_argument(
+            fmt::format("--out: {} is what {} reads, and would be overwritten; accepted: another file", shown(file), name));
+    }
+  };
+  if (arguments.config && *arguments.config != "-") keep(*arguments.config, "--config");
+  for (const Config& config : configs)
+    for (const Parameter& parameter : config.parameters())
+      if (parameter.type == ParameterType::path && !config.text(parameter.name).empty())
+        keep(config.text(parameter.name), parameter.name);
+}
+
 Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file,
                  const RunHooks& hooks, bool quiet) {
   const auto start = std::chrono::steady_clock::now();
@@ -193,7 +216,7 @@ void add_configuration_options(CLI::App& app, RunArguments& arguments) {
       ->type_name("FILE");
   add_setting_option(app, arguments, "a parameter and its value; may be repeated");
   app.add_option("--backend", arguments.backends,
-                 "backends to compare the results with (default: all; see halfulp backends)")
+                 "backends to compare the results with (default: each that is here; see halfulp backends)")
       ->type_name("B[,B]");
   add_number_option(app, "--threads", arguments.threads, 1, 1024,
                     "number of threads (default: one per core; the results do not depend on it)");
@@ -244,7 +267,8 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   const std::vector<Config> configs = configurations(chosen, arguments);
   ReportFolder folder;
   const std::vector<std::string> files = output_files(chosen, arguments.out, folder);
-  if (hooks.check)
+  if (!hooks.check) keep_inputs_of_run(arguments, configs, files);
+  else
     for (std::size_t i = 0; i < chosen.size(); ++i) hooks.check(configs[i], files[i]);
 
   std::optional<TrialStore> store;

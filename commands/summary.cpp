@@ -189,7 +189,7 @@ std::string claim_lines(const Finished& run, Claims which, const Style& style) {
 std::string story(const Finished& run, const std::string& name, const Style& style) {
   std::string text = wrapped(name + std::string(run.experiment->question), 0);
   if (!name.empty()) text = style.painted(name, Paint::heading) + text.substr(name.size());
-  return run.report.finding().empty() ? text : text + wrapped(run.report.finding(), 2);
+  return run.report.finding().empty() ? text : text + wrapped(clean(run.report.finding()), 2);
 }
 
 std::string headline(const Finished& run, bool all, const Style& style) {

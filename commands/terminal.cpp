@@ -1,5 +1,7 @@
 #include <halfulp/commands/terminal.hpp>
 
+#include <halfulp/support/work.hpp>
+
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -41,18 +43,13 @@ void write_output(std::string_view text) {
     captured->output += text;
     return;
   }
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EPIPE) {  // SIGPIPE was ignored by whoever started us
-      std::signal(SIGPIPE, SIG_DFL);
-      std::raise(SIGPIPE);
-      std::_Exit(128 + SIGPIPE);  // only where the signal is blocked
-    } else if (errno != EINTR) {
-      throw std::invalid_argument("cannot write standard output: " + std::generic_category().message(errno));
-    }
+  if (write_interruptible(STDOUT_FILENO, text)) return;
+  if (errno == EPIPE) {  // SIGPIPE was ignored by whoever started us
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+    std::_Exit(128 + SIGPIPE);  // only where the signal is blocked
   }
+  throw std::invalid_argument("cannot write standard output: " + std::generic_category().message(errno));
 }
 
 void write_error(std::string_view text) {

@@ -138,6 +138,7 @@ class StoredChunks {
     std::vector<std::uint64_t> todo;
     for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i) {
       if (v.chunks.count(i) != 0) continue;
+      stop_if_interrupted();
       bool damaged = false;
       try {
         if (const std::optional<Json> record = store_.find(kind, trial(v, i))) {
@@ -283,6 +284,9 @@ void verify_command(const VerifyArguments& options, int& status) {
   std::vector<Verification> all = verifications(options);
   if (!options.state.empty() && !options.store.empty())
     throw std::invalid_argument("--state and --store both keep what is done; accepted: one of them");
+  if (!options.ledger.empty() && !options.store.empty() && same_file(options.ledger, options.store))
+    throw std::invalid_argument(
+        fmt::format("--store and --ledger are both {}; accepted: a folder and a file", shown(options.ledger)));
   if (options.part && options.store.empty())
     throw std::invalid_argument("--part needs --store DIR, where the parts come together");
   if (options.part) (void)part_named(*options.part);
@@ -363,7 +367,9 @@ void add_verify_command(CLI::App& app, int& status) {
                     "third ones: first the ends of the range and 1, then other boundary values")
       ->excludes(exhaustive)
       ->excludes("--sample");
-  add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "of the sample")->default_str("1");
+  add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "of the sample")
+      ->default_str("1")
+      ->excludes("--addends");
   command
       ->add_option("--state", options->state,
                    "a file that keeps what is done; the same command then goes on from there")

@@ -4,14 +4,15 @@
 #   BIN      where halfulp, gpu_bench and table.py are (./run gpu --pack makes such a folder, with the libraries they need)
 #   OUT      a new folder: summary.txt, check.json, recording/, probe.txt, reports/, bench.json,
 #            ledger/ (as evidence/ledger names its files), check_many.json, triples.json, log
-#   BACKEND  cuda; rehearsal runs the same commands with the emulation in place of a GPU, on fewer inputs
+#   BACKEND  cuda; rehearsal runs the same commands with the emulation in place of a GPU, on fewer inputs and one
+#            experiment
 #   SECONDS  what all 2^48 triples of fp16 fma may take of the time, 240 without it; triples.json goes on another day
 #
 # No step keeps the others from running, and none outlasts its limit. Ends with 1 if anything differs that should not, 3 without
 # a device.
 set -uo pipefail
 unset CDPATH
-[ $# -ge 2 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(cd "$1" && pwd) || exit 2
 mkdir "$2" || exit 2
 out=$(cd "$2" && pwd)
@@ -62,21 +63,21 @@ fi
 say "$("$halfulp" --version | sed -n '1p; s/^CUDA: *//p' | paste -s -d ,), $(date -u +%Y-%m-%dT%H:%M:%SZ), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
 
 rehearsed() { [ "$backend" = rehearsal ]; }
-few=()
-rehearsed && few=(--tiles 8 --floats 4096)
+few=() quick=() experiments=all
+rehearsed && few=(--tiles 8 --floats 4096) quick=(--quick) experiments=swamping
 
 # 1. Is every kernel, operation and matrix instruction right?
 step 150 "every kernel and instruction" "$halfulp" check --backend "$backend" "${few[@]}" --json --quiet >"$out/check.json"
 
 # 2. The answers to keep.
-step 150 "recording" "$halfulp" record --backend "$backend" --out "$out/recording" --quiet >>"$out/log"
+step 150 "recording" "$halfulp" record --backend "$backend" "${quick[@]}" --out "$out/recording" --quiet >>"$out/log"
 
 # 3. Which matrix units are these? What only silicon answers: least exponents, signs of zeros, NaN codes, order. The recording
 #    holds the same answers: --backend recorded:DIR probes them later.
 step 90 "which matrix units" "$halfulp" probe --backend "$backend" >"$out/probe.txt"
 
 # 4. Experiments beside the device.
-step 150 "experiments" "$halfulp" run all --backend "emulated,$backend" --out "$out/reports/" --quiet >"$out/experiments.txt"
+step 150 "experiments" "$halfulp" run "$experiments" --backend "emulated,$backend" --out "$out/reports/" --quiet >"$out/experiments.txt"
 
 # 5. Does any kernel touch what is not its own?
 if rehearsed || ! command -v compute-sanitizer >/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# wheel_test.sh SOURCE BUILD VENV WORK: makes the wheel and uses it as somebody without a compiler does: in a new virtual
-# environment, with nothing else on PATH. Prints "skipped: REASON" where PyPI cannot be had.
+# wheel_test.sh SOURCE BUILD VENV WORK: makes the wheel, twice the same, and uses it as somebody without a compiler does:
+# in a new virtual environment, with nothing else on PATH. Prints "skipped: REASON" where PyPI cannot be had.
 set -euo pipefail
 source=$1
 build=$2
@@ -8,8 +8,11 @@ venv=$3
 work=$4
 rm -rf "$work"
 mkdir -p "$work/home"
+export SOURCE_DATE_EPOCH=1700000000  # as `./run wheel` takes the commit's time
 wheel=$("$source/python/wheel.sh" "$source" "$build" "$venv" "$work/dist")
 case $wheel in skipped:*) echo "$wheel" && exit 0 ;; esac
+again=$("$source/python/wheel.sh" "$source" "$build" "$venv" "$work/again")
+cmp "$wheel" "$again" || { echo "packed again, the wheel has other bytes" && exit 1; }
 size=$(stat -c %s "$wheel")
 [ "$size" -le 25000000 ] || { echo "$wheel has $size bytes: more than 25 MB" && exit 1; }
 case $wheel in *-manylinux_*) ;; *) echo "$wheel has no manylinux tag" && exit 1 ;; esac

@@ -74,8 +74,7 @@ void sync_file(int fd, const std::string& name) {
 /// An open file descriptor. The destructor ignores errors of closing; close() reports them.
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags, const std::string& name)
-      : name_(name), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+  Descriptor(int opened, const std::string& name) : name_(name), fd_(opened) {
     if (fd_ < 0) cannot_write(name_, std::strerror(errno));
   }
   Descriptor(const Descriptor&) = delete;
@@ -84,12 +83,7 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   void write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t count = ::write(fd_, text.data(), text.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) cannot_write(name_, std::strerror(errno));
-      text.remove_prefix(static_cast<std::size_t>(count));
-    }
+    if (!write_interruptible(fd_, text)) cannot_write(name_, std::strerror(errno));
   }
   void sync() { sync_file(fd_, name_); }
   void close() {
@@ -118,7 +112,7 @@ class Replacement {
  public:
   Replacement(const fs::path& target, const std::string& name, std::string_view text, Sync sync)
       : target_(target), name_(name), new_{temporary_beside(target, "tmp")}, old_{temporary_beside(target, "old")} {
-    Descriptor file(new_.path, O_WRONLY | O_CREAT | O_EXCL, name);
+    Descriptor file(::open(new_.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), name);
     take_place_of(target, file.number(), name);
     file.write(text);
     if (sync == Sync::yes) file.sync();
@@ -150,7 +144,7 @@ class Replacement {
 };
 
 void write_device(const fs::path& target, const std::string& name, std::string_view text) {
-  Descriptor device(target, O_WRONLY, name);
+  Descriptor device(open_interruptible_for_writing(target), name);
   device.write(text);
   device.close();
 }

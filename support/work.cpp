@@ -1,9 +1,12 @@
 #include <halfulp/support/work.hpp>
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -92,5 +95,37 @@ struct Stream : private Buffer, public std::istream {  // the buffer is made fir
 }  // namespace
 
 std::unique_ptr<std::istream> open_interruptible(const std::string& path) { return std::make_unique<Stream>(path); }
+
+int open_interruptible_for_writing(const std::string& path) {
+  for (;;) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor >= 0) return descriptor;
+    struct stat kind{};
+    if (errno != EINTR && (errno != ENXIO || ::stat(path.c_str(), &kind) != 0 || !S_ISFIFO(kind.st_mode))) return -1;
+    stop_if_interrupted();
+    (void)::poll(nullptr, 0, 50);  // a pipe that nobody reads yet
+  }
+}
+
+bool write_interruptible(int descriptor, std::string_view text) {
+  struct stat kind{};
+  const bool waits = ::fstat(descriptor, &kind) != 0 || !S_ISREG(kind.st_mode);
+  while (!text.empty()) {
+    if (waits) {
+      constexpr int milliseconds = 100;
+      pollfd wanted{descriptor, POLLOUT, 0};
+      if (::poll(&wanted, 1, milliseconds) <= 0) {
+        stop_if_interrupted();
+        continue;
+      }
+    }
+    // A pipe that is ready takes so much without a wait.
+    const ssize_t count = ::write(descriptor, text.data(), waits ? std::min<std::size_t>(text.size(), PIPE_BUF)
+                                                                 : text.size());
+    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
+    else if (errno != EINTR && errno != EAGAIN) return false;
+  }
+  return true;
+}
 
 }  // namespace halfulp

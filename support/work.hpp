@@ -9,6 +9,7 @@
 #include <istream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace halfulp {
@@ -76,5 +77,13 @@ auto parallel_map(std::size_t count, F&& f) {
 /// reading waits, and throws Interrupted after Ctrl-C. Throws std::invalid_argument in one line that begins with the
 /// path where it cannot be opened or read.
 std::unique_ptr<std::istream> open_interruptible(const std::string& path);
+
+/// Opens a pipe, terminal or device for writing, waits for a pipe's reader, and throws Interrupted after Ctrl-C. -1 and
+/// errno where it cannot be opened.
+int open_interruptible_for_writing(const std::string& path);
+
+/// Writes all of a text to an open descriptor; throws Interrupted after Ctrl-C while nobody reads. False and errno
+/// where it cannot be written.
+bool write_interruptible(int descriptor, std::string_view text);
 
 }  // namespace halfulp

@@ -1,11 +1,28 @@
 # cpack's archive, unpacked somewhere: the program finds its libraries, page and manual pages there; the Debian package
-# holds the same files. BUILD: the build tree; WORK: a scratch folder; VERSION.
+# holds the same files; both are the same bytes when they are packed again. BUILD: the build tree; WORK: a scratch folder;
+# VERSION.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 
-step(${CPACK} --config ${BUILD}/CPackConfig.cmake -G TGZ -B ${WORK})
-file(GLOB archive ${WORK}/halfulp-${VERSION}-*.tar.gz)
+set(ENV{SOURCE_DATE_EPOCH} 1700000000)  # as `./run package` takes the commit's time
+
+# pack(GENERATOR PATTERN NAME): packs twice, and leaves the file's name in NAME.
+function(pack generator pattern name)
+  foreach(folder ${WORK} ${WORK}/again)
+    step(${CPACK} --config ${BUILD}/CPackConfig.cmake -G ${generator} -B ${folder})
+    file(GLOB file ${folder}/${pattern})
+    file(SHA256 ${file} sum)
+    if(DEFINED first AND NOT first STREQUAL sum)
+      message(FATAL_ERROR "packed again, ${file} has other bytes")
+    endif()
+    set(first ${sum})
+  endforeach()
+  file(GLOB file ${WORK}/${pattern})
+  set(${name} ${file} PARENT_SCOPE)
+endfunction()
+
+pack(TGZ halfulp-${VERSION}-*.tar.gz archive)
 file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${WORK}/elsewhere)
 file(GLOB tree ${WORK}/elsewhere/halfulp-${VERSION}-*)
 set(halfulp ${tree}/bin/halfulp)
@@ -30,8 +47,7 @@ if(NOT dpkg OR NOT shlibdeps)
   message("skipped: no dpkg-deb or dpkg-shlibdeps makes the Debian package here")
   return()
 endif()
-step(${CPACK} --config ${BUILD}/CPackConfig.cmake -G DEB -B ${WORK})
-file(GLOB package ${WORK}/halfulp_${VERSION}_*.deb)
+pack(DEB halfulp_${VERSION}_*.deb package)
 step(${dpkg} -x ${package} ${WORK}/root)
 foreach(root ${tree} ${WORK}/root/usr)
   file(GLOB_RECURSE files RELATIVE ${root} ${root}/*)

@@ -4,6 +4,7 @@
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
@@ -28,7 +29,14 @@ bool is_operation(std::string_view name) {
 constexpr const char* no_witness_of_stochastic =
     "stochastic rounding has no witness: its results depend on random bits; accepted: a deterministic mode";
 
-void take_setting(Rounding& rounding, const std::string& word) {
+/// `taken` names what was set so far.
+void take_setting(Rounding& rounding, const std::string& word, std::vector<std::string>& taken) {
+  const auto take = [&](const std::string& what) {
+    if (std::find(taken.begin(), taken.end(), what) != taken.end())
+      throw std::invalid_argument("'" + shown(word) + "': " + what + " is there twice; accepted: once");
+    taken.push_back(what);
+  };
+  if (word == "saturate" || word == "flush-inputs" || word == "flush-outputs") take(word);
   if (word == "saturate") rounding.overflow = Overflow::saturate;
   else if (word == "flush-inputs") rounding.flush_inputs = true;
   else if (word == "flush-outputs") rounding.flush_outputs = true;
@@ -40,6 +48,7 @@ void take_setting(Rounding& rounding, const std::string& word) {
                               std::span<const Named<RoundingMode>>(short_rounding_modes)})
       for (const auto& mode : table)
         if (mode.name == word) {
+          take("a rounding mode");
           rounding.mode = mode.value;
           return;
         }
@@ -57,7 +66,8 @@ Subject operation_subject(std::string_view text, const std::vector<std::string>&
                                 (convert ? "convert:FROM:TO[:MODE]" : words[0] + ":FORMAT[:MODE]"));
   what.format = parse_format(words[1]);
   what.to = convert ? parse_format(words[2]) : what.format;
-  for (std::size_t i = 1 + formats; i < words.size(); ++i) take_setting(what.rounding, words[i]);
+  std::vector<std::string> taken;
+  for (std::size_t i = 1 + formats; i < words.size(); ++i) take_setting(what.rounding, words[i], taken);
   Subject subject{std::string(text),
                   what,
                   {{}, std::vector<FloatFormat>(static_cast<std::size_t>(info(what.operation).arity), what.format)},

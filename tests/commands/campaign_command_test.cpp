@@ -94,6 +94,7 @@ TEST(Campaign, RefusesWhatItCannotBe) {
   has(with("/grid/lr", Json::parse("[0.001, \"x\"]")), "lr");
   has(with("/settings", 3), "settings");
   has(with("/settings/steps", -4), "steps");
+  has(with("/settings/lr", 0.1), "settings: lr is in the grid; accepted: in one of them");
   has(with("/exclude/0/lr", 0.5), "is no point of the grid");
   has(with("/exclude/0", Json::object()), "is every point");
   has(with("/exclude/0", Json{{"steps", 4}}), "steps");

@@ -86,6 +86,51 @@ TEST_F(Interrupt, WhileTheInputKeepsUsWaiting) {
   ::close(writer);
 }
 
+/// A pipe that nobody reads, as the report's file; and a full one as standard output.
+TEST_F(Interrupt, WhileNobodyReadsTheOutput) {
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto expect_ends = [](halfulp::tests::Program& program) {
+    std::this_thread::sleep_for(1500ms);  // so that it waits, or will soon
+    program.send(SIGINT);
+    const auto outcome = program.wait_for(20s);
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->status, 130) << outcome->err;
+    EXPECT_EQ(outcome->err, "halfulp: interrupted; no file is half-written\n");
+  };
+  const std::vector<std::string> run{HALFULP_COMMAND, "run",      "underflow", "--set", "count=64",
+                                     "--backend",     "emulated", "--quiet",   "--out"};
+  std::vector<std::string> to_pipe = run, to_output = run;
+  to_pipe.push_back(pipe), to_output.push_back("-");
+  {
+    halfulp::tests::Program program(to_pipe);
+    expect_ends(program);
+  }
+  const int reader = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  halfulp::tests::Program program(to_output, {}, pipe.c_str());
+  expect_ends(program);
+  ::close(reader);
+}
+
+/// Whoever reads a pipe gets all of the report.
+TEST_F(Interrupt, PipesAreWritten) {
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(300ms);
+    std::ifstream in(pipe);
+    read.assign(std::istreambuf_iterator<char>(in), {});
+  });
+  const auto outcome = halfulp::tests::run_halfulp(
+      {"run", "underflow", "--set", "count=64", "--backend", "emulated", "--quiet", "--out", pipe});
+  reader.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(read.starts_with("{\n") && read.ends_with("}\n")) << read.size();
+  EXPECT_GT(read.size(), 65'536u);  // more than a pipe holds
+}
+
 /// The pipe is read where somebody writes, in pieces and after a pause.
 TEST_F(Interrupt, PipesAreRead) {
   const std::string pipe = folder / "pipe.npy";

@@ -20,14 +20,20 @@ using halfulp::tests::run_halfulp;
 class LedgerCommand : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_ / name; }
+  static std::string repeated(const std::string& byte) {
+    std::string digest;
+    for (int i = 0; i < 16; ++i) digest += byte;
+    return digest;
+  }
   /// An entry as halfulp verify writes it, of 2^16 pairs.
   static Json entry(const std::string& round, const Json& against, const std::string& digest) {
-    return {{"task", {{"operation", "add"}, {"from", "e4m3"}, {"to", "e4m3"}, {"round", round}, {"overflow", "ieee"}}},
+    const std::string whole = repeated(digest);
+    return {{"task", {{"operation", "add"}, {"from", "e4m3"}, {"to", "e4m3"}, {"round", round}, {"overflow", "ieee"}, {"flush_inputs", false}, {"tininess", "after"}}},
             {"inputs", {{"kind", "all"}, {"count", 65536}}},
             {"against", against},
             {"compared", 65536},
             {"differing", 0},
-            {"digest", digest},
+            {"digest", whole},
             {"machine", "A CPU"},
             {"date", "2026-11-27T00:00:00Z"}};
   }
@@ -68,14 +74,33 @@ TEST_F(LedgerCommand, WhoAgreesWithWhom) {
 
 TEST_F(LedgerCommand, DigestsThatDiffer) {
   Json sample = entry("nearest-even", cpu, "33");
-  sample["inputs"] = {{"kind", "sample"}, {"count", 65536}, {"seed", 1}};
+  sample["inputs"] = {{"kind", "recorded"}, {"count", 65536}, {"of", "recorded:gone"}};
   write("a.json", {entry("nearest-even", oracle, "11"), entry("nearest-even", gpu, "22"), sample});
   const Outcome outcome = ledger({path("a.json")});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_TRUE(
-      outcome.out.ends_with("1 entry of a sample left out\n"
-                            "add e4m3 e4m3 nearest-even: the digests differ: 11 (rationals) 22 (A GPU)\n"))
+  EXPECT_TRUE(outcome.out.ends_with("1 entry of a sample left out\nadd e4m3 e4m3 nearest-even: the digests differ: " +
+                                    repeated("11") + " (rationals) " + repeated("22") + " (A GPU)\n"))
       << outcome.out;
+}
+
+// Entries of other addends have other digests, and a file that is named twice counts once.
+TEST_F(LedgerCommand, PairsWithOtherAddends) {
+  for (const char* addends : {"4", "5"})
+    ASSERT_EQ(run_halfulp({"verify", "fma", "--format", "e2m1", "--against", "oracle", "--addends", addends, "--quiet",
+                           "--ledger", path("mine.json")})
+                  .status,
+              0);
+  Json file = Json::parse(std::ifstream(path("mine.json")));
+  Json other = file["entries"][0];  // the same number of other addends
+  other["inputs"]["addends"] = {"0x1", "0x2", "0x3", "0x4"};
+  other["digest"] = repeated("77");
+  file["entries"].push_back(other);
+  std::ofstream(path("mine.json")) << file;
+  const Outcome outcome = ledger({path("mine.json"), path("./mine.json"), "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["operations"].size(), 3u);
+  EXPECT_EQ(json["compared"], (4 + 5 + 4) * 256);
 }
 
 TEST_F(LedgerCommand, WhatVerifyKeeps) {
@@ -106,6 +131,18 @@ TEST_F(LedgerCommand, BadInputIsOneLine) {
   Json broken = entry("nearest-even", oracle, "11");
   broken["inputs"]["count"] = "many";
   write("broken.json", Json::array({broken}));
+  const auto odd_entry = [&](const char* pointer, const Json& value) {
+    Json odd = entry("nearest-even", oracle, "11");
+    odd[Json::json_pointer(pointer)] = value;
+    write("odd.json", Json::array({odd}));
+    refused("odd.json", "odd.json: entries[0] is no entry that halfulp verify --ledger wrote");
+  };
+  odd_entry("/task/operation", "nonsense");
+  odd_entry("/task/round", Json::array());
+  odd_entry("/digest", "hello");
+  odd_entry("/inputs", {{"kind", "al"}, {"count", 65536}});
+  odd_entry("/inputs/count", 7);
+  odd_entry("/inputs", {{"kind", "pairs"}, {"count", 65536}, {"addends", {"0x00"}}});  // of add
   for (const Json& count : {Json(-1), Json(1.5), Json(1e300), Json(~std::uint64_t{0})}) {
     Json odd = entry("nearest-even", oracle, "11");
     odd["compared"] = count;

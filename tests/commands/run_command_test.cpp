@@ -168,6 +168,38 @@ TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
   expect_bad_input({"run", name, "--out", "/proc/report.json"}, "cannot write");
 }
 
+TEST_F(RunCommand, a_report_does_not_take_the_place_of_its_input) {
+  ASSERT_EQ(run_halfulp({"sample", "--shape", "8,8", "--out", path("x.npy")}).status, 0);
+  fs::create_directory(folder / "many");
+  fs::copy(path("x.npy"), path("many/x.npy"));
+  write("c.json", "{\"count\": 64}");
+  write("words.txt", "to be or not to be");
+  const auto content = [&](const char* file) {
+    std::ifstream in(folder / file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string before = content("x.npy");
+  const std::vector<std::pair<std::vector<std::string>, const char*>> runs{
+      {{name, "--set", "input=" + path("x.npy"), "--out", path("./x.npy")}, "what input reads"},
+      {{name, "--set", "input=" + path("many"), "--out", path("many/x.npy")}, "what input reads"},
+      {{name, "--config", path("c.json"), "--out", path("c.json")}, "what --config reads"},
+      {{"training", "--set", "text=" + path("words.txt"), "--out", path("words.txt")}, "what text reads"}};
+  for (const auto& [words, why] : runs) {
+    std::vector<std::string> all{"run"};
+    all.insert(all.end(), words.begin(), words.end());
+    expect_bad_input(all, why);
+  }
+  EXPECT_EQ(content("x.npy"), before);
+  EXPECT_EQ(content("many/x.npy"), before);
+  EXPECT_EQ(content("c.json"), "{\"count\": 64}");
+  EXPECT_EQ(content("words.txt"), "to be or not to be");
+  // A new file beside the input takes nobody's place.
+  EXPECT_EQ(run_halfulp({"run", name, "--set", "input=" + path("many"), "--backend", "emulated", "--quiet", "--out",
+                         path("many/report.json")})
+                .status,
+            0);
+}
+
 TEST_F(RunCommand, a_full_disk_is_one_line) {
   if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   std::vector<std::string> small = {"run", name, "--config", std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"};

@@ -112,6 +112,8 @@ TEST(WitnessCommand, RefusesInOneLine) {
                                                   {"witness", "addd:fp16", "add:fp16"},
                                                   {"witness", "add:fp16", "add:fp16", "--cases", "0"},
                                                   {"witness", "hopper.mma", "hopper.mma.fp16.fp32"}};
+  expect_refused({"witness", "add:fp16:toward-zero:rne", "add:fp16"}, "'rne': a rounding mode is there twice");
+  expect_refused({"witness", "add:fp16:saturate:saturate", "add:fp16"}, "saturate is there twice");
   for (const auto& arguments : bad) expect_refused(arguments);
 }
 

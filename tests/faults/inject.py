@@ -240,6 +240,13 @@ def main():
     parser.add_argument("--most", type=int, default=60 if EXHAUSTIVE else 2)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
+    for file in (options.program, options.library):
+        if not pathlib.Path(file).is_file():
+            parser.error(f"{file}: no such file")
+    if options.most < 1:
+        parser.error(f"--most is {options.most}; accepted: 1 and more")
+    if not any(options.only in command.name for command in COMMANDS):
+        parser.error(f"--only {options.only}: in the name of no command; accepted: a part of {', '.join(c.name for c in COMMANDS)}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="halfulp-faults-"))
     failed = injected = 0
     try:

@@ -358,6 +358,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.rooms.split(",")) - set(known):
         parser.error(f"--rooms: {', '.join(sorted(unknown))}; accepted: {', '.join(known)}")
+    rooms = list(dict.fromkeys(arguments.rooms.split(",")))
+    if not any(arguments.only in bug.title for name in rooms for bug in known[name]):
+        parser.error(f"--only {arguments.only}: in the title of no bug of these rooms")
     troubles = list(lost(known))
     for trouble in troubles:
         print(f"mutants: {trouble}", file=sys.stderr)
@@ -374,7 +377,7 @@ def main() -> int:
     outcomes: list[str] = []
     status = 0
     with open(work / "log.txt", "w") as log:
-        for name in arguments.rooms.split(","):
+        for name in rooms:
             bugs = [bug for bug in known[name] if arguments.only in bug.title]
 
             def tell(bug: Bug, outcome: str, seconds: float) -> None:
