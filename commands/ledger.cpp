@@ -197,14 +197,15 @@ Json json_of(const Summary& s) {
       asked.push_back(
           {{"reference", reference}, {"asked", row.asked}, {"settings", row.settings.size()}, {"last", row.last}});
     }
-    json["operations"].push_back({{"operation", std::get<0>(operation)},
-                                  {"from", std::get<1>(operation)},
-                                  {"to", std::get<2>(operation)},
-                                  {"inputs", std::get<3>(operation)},
-                                  {"kind", std::get<4>(operation)},
-                                  {"addends", std::get<5>(operation).empty() ? Json() : Json::parse(std::get<5>(operation))},
-                                  {"settings", settings.size()},
-                                  {"references", std::move(asked)}});
+    json["operations"].push_back(
+        {{"operation", std::get<0>(operation)},
+         {"from", std::get<1>(operation)},
+         {"to", std::get<2>(operation)},
+         {"inputs", std::get<3>(operation)},
+         {"kind", std::get<4>(operation)},
+         {"addends", std::get<5>(operation).empty() ? Json() : Json::parse(std::get<5>(operation))},
+         {"settings", settings.size()},
+         {"references", std::move(asked)}});
   }
   return json;
 }

@@ -167,8 +167,8 @@ void keep_inputs_of_run(const RunArguments& arguments, const std::vector<Config>
       const fs::path written = fs::weakly_canonical(file, error);
       const auto inside = fs::relative(written, read, error);
       if (folder ? !inside.empty() && *inside.begin() != ".." : same_file(input, file))
-        throw std::invalid_argument(
-            fmt::format("--out: {} is what {} reads, and would be overwritten; accepted: another file", shown(file), name));
+        throw std::invalid_argument(fmt::format(
+            "--out: {} is what {} reads, and would be overwritten; accepted: another file", shown(file), name));
     }
   };
   if (arguments.config && *arguments.config != "-") keep(*arguments.config, "--config");

@@ -111,7 +111,8 @@ class Reader {
                   : total + combinations;
     }
     for (const auto& [parameter, value] : settings_.items())
-      if (std::all_of(grids.begin(), grids.end(), [&, name = parameter](const Json& grid) { return grid.contains(name); }))
+      if (std::all_of(grids.begin(), grids.end(),
+                      [&, name = parameter](const Json& grid) { return grid.contains(name); }))
         refuse(fmt::format("settings: {} is in the grid; accepted: in one of them", shown(parameter)));
     if (total > most_)
       refuse(fmt::format("{} points; accepted: at most {}, or as many as --max-points says", total, most_));

@@ -120,8 +120,8 @@ bool write_interruptible(int descriptor, std::string_view text) {
       }
     }
     // A pipe that is ready takes so much without a wait.
-    const ssize_t count = ::write(descriptor, text.data(), waits ? std::min<std::size_t>(text.size(), PIPE_BUF)
-                                                                 : text.size());
+    const ssize_t count = ::write(descriptor, text.data(),
+                                  waits ? std::min<std::size_t>(text.size(), PIPE_BUF) : text.size());
     if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
     else if (errno != EINTR && errno != EAGAIN) return false;
   }

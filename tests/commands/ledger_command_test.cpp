@@ -28,7 +28,14 @@ class LedgerCommand : public ::testing::Test {
   /// An entry as halfulp verify writes it, of 2^16 pairs.
   static Json entry(const std::string& round, const Json& against, const std::string& digest) {
     const std::string whole = repeated(digest);
-    return {{"task", {{"operation", "add"}, {"from", "e4m3"}, {"to", "e4m3"}, {"round", round}, {"overflow", "ieee"}, {"flush_inputs", false}, {"tininess", "after"}}},
+    return {{"task",
+             {{"operation", "add"},
+              {"from", "e4m3"},
+              {"to", "e4m3"},
+              {"round", round},
+              {"overflow", "ieee"},
+              {"flush_inputs", false},
+              {"tininess", "after"}}},
             {"inputs", {{"kind", "all"}, {"count", 65536}}},
             {"against", against},
             {"compared", 65536},
