@@ -43,7 +43,8 @@ BUGS = [
      "to), options.any_nan}", "to), false}", "profiles_command"),
 
     ("support: a disk that is full is not noticed", FILES,
-     "if (count < 0) cannot_write(name_, std::strerror(errno));", "if (count < 0) return;", "output_file"),
+     "if (!write_interruptible(fd_, text)) cannot_write(name_, std::strerror(errno));", "(void)write_interruptible(fd_, text);",
+     "output_file"),
     ("support: checksums of kept files are not compared", FILES,
      "if (at<std::uint64_t>(file, end) != hash(file.substr(0, end)))", "if (false)", "trials"),
     ("support: columns in errors of JSON count from 0", JSON,
