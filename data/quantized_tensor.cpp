@@ -72,8 +72,9 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
                                             format_name(f), shape_name(f)));
   if (axis && (*axis >= dimensions || *axis < -dimensions))
     throw std::invalid_argument(
-        dimensions == 0 ? fmt::format("--axis is {}, and the array has no axes; accepted: no --axis", *axis)
-                        : fmt::format("--axis is {}; accepted: an integer from {} to {}", *axis, -dimensions, dimensions - 1));
+        dimensions == 0
+            ? fmt::format("--axis is {}, and the array has no axes; accepted: no --axis", *axis)
+            : fmt::format("--axis is {}; accepted: an integer from {} to {}", *axis, -dimensions, dimensions - 1));
   const std::span<const std::uint64_t> sizes(shape);
   if (dimensions == 0 || (f.rows == 0 && f.columns == 0)) {
     l.columns = product(sizes);

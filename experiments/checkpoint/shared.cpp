@@ -31,7 +31,8 @@ std::string checkpoint_path(const Config& config, const char* name) {
 
 void refuse_unmatched(std::string_view parameter, const std::string& glob, const ModelTensors& model) {
   if (model.tensors().empty())
-    throw std::invalid_argument(fmt::format("{}: {} has no tensor that a format can hold", parameter, model.files().path()));
+    throw std::invalid_argument(
+        fmt::format("{}: {} has no tensor that a format can hold", parameter, model.files().path()));
   throw std::invalid_argument(fmt::format("{}: no tensor of {} matches {}; the first is {}", parameter,
                                           model.files().path(), shown(glob), shown_name(model.tensors()[0].name)));
 }
