@@ -110,11 +110,11 @@ for format in fp16 bf16; do
 done
 for format in e4m3 e5m2; do
   verify "convert_fp32_$format" convert --format fp32 --to "$format" --overflow saturate
-  verify "convert_fp16_$format" convert --format fp16 --to "$format" --overflow saturate
+  verify convert_fp16 convert --format fp16 --to "$format" --overflow saturate
   verify "convert_$format" convert --format "$format" --to fp16
 done
-verify convert_fp16_bf16 convert --format fp16 --to bf16 --round all
-verify convert_bf16_fp16 convert --format bf16 --to fp16 --round all
+verify convert_fp16 convert --format fp16 --to bf16 --round all
+verify convert_bf16 convert --format bf16 --to fp16 --round all
 
 # 8. The matrix instructions on a hundred times as many tiles.
 rehearsed || step 100 "matrix instructions, many tiles" "$halfulp" check --backend "$backend" --tiles 25600 --json --quiet >"$out/check_many.json"
