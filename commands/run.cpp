@@ -158,6 +158,9 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
 /// A report must not take the place of what the run reads.
 void keep_inputs_of_run(const RunArguments& arguments, const std::vector<Config>& configs,
                         const std::vector<std::string>& files) {
+  // A report that is run again may: the new one says as much.
+  const bool again = arguments.config && *arguments.config != "-" && fs::is_regular_file(*arguments.config) &&
+                     read_json(*arguments.config).contains("schema_version");
   const auto keep = [&](const std::string& input, const std::string& name) {
     std::error_code error;
     const fs::path read = fs::weakly_canonical(input, error);
@@ -172,7 +175,7 @@ void keep_inputs_of_run(const RunArguments& arguments, const std::vector<Config>
             "--out: {} is what {} reads, and would be overwritten; accepted: another file", shown(file), name));
     }
   };
-  if (arguments.config && *arguments.config != "-") keep(*arguments.config, "--config");
+  if (arguments.config && *arguments.config != "-" && !again) keep(*arguments.config, "--config");
   for (const Config& config : configs)
     for (const Parameter& parameter : config.parameters())
       if (parameter.type == ParameterType::path && !config.text(parameter.name).empty())

@@ -193,12 +193,16 @@ TEST_F(RunCommand, a_report_does_not_take_the_place_of_its_input) {
   EXPECT_EQ(content("many/x.npy"), before);
   EXPECT_EQ(content("c.json"), "{\"count\": 64}");
   EXPECT_EQ(content("words.txt"), "to be or not to be");
-  // A new file beside the input takes nobody's place, nor does the next report.
+  // A new file beside the input takes nobody's place, nor does the next report, nor one that is run again.
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(run_halfulp({"run", name, "--set", "input=" + path("many"), "--backend", "emulated", "--quiet", "--out",
                            path("many/report.json")})
                   .status,
               0);
+  EXPECT_EQ(run_halfulp({"run", name, "--config", path("many/report.json"), "--backend", "emulated", "--quiet", "--out",
+                         path("many/report.json")})
+                .status,
+            0);
 }
 
 TEST_F(RunCommand, a_full_disk_is_one_line) {
