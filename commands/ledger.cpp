@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <compare>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -20,7 +21,6 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 namespace halfulp::cli {
@@ -122,7 +122,13 @@ struct Row {
   std::set<std::string> settings;
   std::string asked, last;
 };
-using Operation = std::tuple<std::string, std::string, std::string, std::uint64_t, std::string, std::string>;
+/// An operation and the inputs that were gone through.
+struct Operation {
+  std::string name, from, to;
+  std::uint64_t inputs = 0;
+  std::string kind, addends;  ///< as in Verified
+  auto operator<=>(const Operation&) const = default;
+};
 
 /// What all entries say together. Samples are only counted: a digest of one says less than this summary.
 struct Summary {
@@ -150,8 +156,8 @@ struct Summary {
       for (const Verified* v : verified) asked.insert(v->reference), digests.emplace(v->digest, v->reference);
       several += asked.size() > 1;
       if (digests.size() < 2) continue;
-      std::string line = fmt::format("{} {} {} {}: the digests differ:", std::get<0>(place.first),
-                                     std::get<1>(place.first), std::get<2>(place.first), place.second);
+      std::string line = fmt::format("{} {} {} {}: the digests differ:", place.first.name, place.first.from,
+                                     place.first.to, place.second);
       for (const auto& [digest, reference] : digests) line += fmt::format(" {} ({})", digest, reference);
       contradictions.push_back(std::move(line));
     }
@@ -159,26 +165,24 @@ struct Summary {
 };
 
 std::string inputs_text(const Operation& operation) {
-  const std::uint64_t count = std::get<3>(operation);
+  const std::uint64_t count = operation.inputs;
   return (std::has_single_bit(count) ? fmt::format("2^{}", std::bit_width(count) - 1) : fmt::format("{}", count)) +
-         (std::get<4>(operation) == "pairs" ? "*" : "");
+         (operation.kind == "pairs" ? "*" : "");
 }
 
 std::string text_of(const Summary& s) {
   std::vector<std::vector<std::string>> rows{{"operation", "from", "to", "inputs", "settings", "reference", "last"}};
   for (const auto& [operation, references] : s.operations)
     for (const auto& [reference, row] : references)
-      rows.push_back({clean(std::get<0>(operation)), clean(std::get<1>(operation)), clean(std::get<2>(operation)),
-                      inputs_text(operation), fmt::format("{}", row.settings.size()), clean(reference),
-                      clean(row.last.substr(0, 10))});
+      rows.push_back({clean(operation.name), clean(operation.from), clean(operation.to), inputs_text(operation),
+                      fmt::format("{}", row.settings.size()), clean(reference), clean(row.last.substr(0, 10))});
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
       "{} setting{} of {} operation{}: of {:.4g} cases {} differ\n"
       "{} were compared with several references: the digests of {} settings differ\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
       static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
-  if (std::any_of(s.operations.begin(), s.operations.end(),
-                  [](const auto& row) { return std::get<4>(row.first) == "pairs"; }))
+  if (std::any_of(s.operations.begin(), s.operations.end(), [](const auto& row) { return row.first.kind == "pairs"; }))
     text += "* every pair of the first two operands with some third ones; all others are all inputs\n";
   if (s.samples) text += fmt::format("{} entr{} of a sample left out\n", s.samples, s.samples == 1 ? "y" : "ies");
   for (const std::string& line : s.contradictions) text += clean(line) + "\n";
@@ -197,15 +201,14 @@ Json json_of(const Summary& s) {
       asked.push_back(
           {{"reference", reference}, {"asked", row.asked}, {"settings", row.settings.size()}, {"last", row.last}});
     }
-    json["operations"].push_back(
-        {{"operation", std::get<0>(operation)},
-         {"from", std::get<1>(operation)},
-         {"to", std::get<2>(operation)},
-         {"inputs", std::get<3>(operation)},
-         {"kind", std::get<4>(operation)},
-         {"addends", std::get<5>(operation).empty() ? Json() : Json::parse(std::get<5>(operation))},
-         {"settings", settings.size()},
-         {"references", std::move(asked)}});
+    json["operations"].push_back({{"operation", operation.name},
+                                  {"from", operation.from},
+                                  {"to", operation.to},
+                                  {"inputs", operation.inputs},
+                                  {"kind", operation.kind},
+                                  {"addends", operation.addends.empty() ? Json() : Json::parse(operation.addends)},
+                                  {"settings", settings.size()},
+                                  {"references", std::move(asked)}});
   }
   return json;
 }

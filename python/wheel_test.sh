@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# wheel_test.sh SOURCE BUILD VENV WORK: makes the wheel, twice the same, and uses it as somebody without a compiler does:
-# in a new virtual environment, with nothing else on PATH. Prints "skipped: REASON" where PyPI cannot be had.
+# wheel_test.sh SOURCE BUILD VENV WORK: makes the wheel, twice the same, and uses it as somebody without a compiler
+# does: in a new virtual environment, with nothing else on PATH. Prints "skipped: REASON" where PyPI cannot be had.
 set -euo pipefail
 source=$1
 build=$2

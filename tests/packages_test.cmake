@@ -1,6 +1,6 @@
 # cpack's archive, unpacked somewhere: the program finds its libraries, page and manual pages there; the Debian package
-# holds the same files; both are the same bytes when they are packed again. BUILD: the build tree; WORK: a scratch folder;
-# VERSION.
+# holds the same files; both are the same bytes when they are packed again. BUILD: the build tree; WORK: a scratch
+# folder; VERSION.
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)

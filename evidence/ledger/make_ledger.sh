@@ -29,8 +29,8 @@ for format in $every16; do
   done
 done
 
-# Of the 2^48 triples of fp16, all pairs with 64 third operands, and a sample: ten minutes where the CPU has AVX512-FP16,
-# without which no instruction is asked.
+# Of the 2^48 triples of fp16, all pairs with 64 third operands, and a sample: some ten minutes where the CPU has
+# AVX512-FP16, without which no instruction is asked.
 if grep -q -w avx512_fp16 /proc/cpuinfo; then
   for inputs in "--addends 64" "--sample $((1 << 30))"; do
     # shellcheck disable=SC2086

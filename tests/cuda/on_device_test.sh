@@ -7,7 +7,7 @@ halfulp=$2/bin/halfulp
 out=$3
 rm -rf "$out"
 "$source/cuda/on_device.sh" "$2/bin" "$out" rehearsal >"$out.txt" || { cat "$out.txt" "$out/log" && exit 1; }
-for file in summary.txt check.json probe.txt verify.txt recording/manifest.json recording/answers.bin reports/swamping.json; do
+for file in summary.txt check.json probe.txt verify.txt recording/{manifest.json,answers.bin} reports/swamping.json; do
   [ -s "$out/$file" ] || { echo "$file is missing or empty" && exit 1; }
 done
 # Each committed ledger of a GPU is one that the script would make again.

@@ -246,7 +246,8 @@ def main():
     if options.most < 1:
         parser.error(f"--most is {options.most}; accepted: 1 and more")
     if not any(options.only in command.name for command in COMMANDS):
-        parser.error(f"--only {options.only}: in the name of no command; accepted: a part of {', '.join(c.name for c in COMMANDS)}")
+        names = ", ".join(command.name for command in COMMANDS)
+        parser.error(f"--only {options.only}: in the name of no command; accepted: a part of {names}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="halfulp-faults-"))
     failed = injected = 0
     try:
