@@ -241,6 +241,7 @@ nlohmann::ordered_json to_json(const Expression& expression, const std::vector<C
             {"exactly", real(exactly)},
             {"rounding", name_of(calculations.front().rounding.mode)}};
   if (exactly && !exactly->is_exact()) json["within"] = number(static_cast<double>(exactly->doubt));
+  json["formats"] = Json::array();
   for (const Calculation& one : calculations) {
     Json row{{"format", format_name(one.format)},
              {"result", emulated(one.format, one.result.code)},

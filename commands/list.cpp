@@ -13,7 +13,7 @@ namespace halfulp::cli {
 namespace {
 
 Json described(const Parameter& parameter) {
-  Json json;
+  Json json = Json::object();
   json["name"] = parameter.name;
   json["type"] = type_name(parameter.type);
   json["default"] = parameter.default_value;
@@ -25,7 +25,7 @@ Json described(const Parameter& parameter) {
 std::string as_json() {
   Json list = Json::array();
   for (const Experiment& experiment : experiments()) {
-    Json entry;
+    Json entry = Json::object();
     entry["name"] = experiment.name;
     entry["title"] = experiment.title;
     entry["question"] = experiment.question;

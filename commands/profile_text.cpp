@@ -102,7 +102,7 @@ nlohmann::ordered_json pair_json(const FloatFormat& f, const BySign& codes) {
 }
 
 nlohmann::ordered_json rule_json(const CastRule& rule) {
-  nlohmann::ordered_json json{{"to", format_name(rule.to)}};
+  nlohmann::ordered_json json{{"to", format_name(rule.to)}, {"from", nlohmann::ordered_json::array()}};
   for (const FloatFormat& from : source_formats(rule.from)) json["from"].push_back(format_name(from));
   json["function"] = rule.function;
   json["rounding"] = name_of(rule.mode);
@@ -187,7 +187,9 @@ std::string casts_text(const CastTable& table) {
 }
 
 nlohmann::ordered_json to_json(const CastTable& table) {
-  nlohmann::ordered_json json{{"from", format_name(table.from)}, {"to", format_name(table.to)}};
+  nlohmann::ordered_json json{{"from", format_name(table.from)},
+                              {"to", format_name(table.to)},
+                              {"operands", nlohmann::ordered_json::array()}};
   for (const std::uint64_t operand : table.operands) json["operands"].push_back(emulated(table.from, operand));
   json["profiles"] = nlohmann::ordered_json::array();
   for (const Profile& profile : profiles()) {

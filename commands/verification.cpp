@@ -71,7 +71,7 @@ std::vector<std::string> enter(const std::string& path, const Json& entry) {
   }
   if (place) *place = entry;
   else entries.push_back(entry);
-  Json json;
+  Json json = Json::object();
   json["kind"] = ledger_kind;
   json["version"] = ledger_version;
   json["entries"] = std::move(entries);
@@ -120,7 +120,7 @@ constexpr std::array<Named<Inputs>, 4> input_kinds{
     {{"all", Inputs::all}, {"pairs", Inputs::pairs}, {"sample", Inputs::sample}, {"recorded", Inputs::listed}}};
 
 Json witness_to_json(const Task& task, const Mismatch& w) {
-  Json json;
+  Json json = Json::object();
   json["operands"] = Json::array();
   for (int i = 0; i < w.arity; ++i)
     json["operands"].push_back(operand_text(task, w.operands[static_cast<std::size_t>(i)]));
@@ -151,7 +151,7 @@ Mismatch witness_from_json(const Json& json) {
 
 Json nans_to_json(const Verification& v) {
   if (!v.nans) return "the reference's NaN is the canonical one";
-  Json json;
+  Json json = Json::object();
   json["rule"] = name_of(v.nans->task.rounding.nan);
   json["compared"] = v.nans->compared;
   json["differing"] = v.nans->differing;
@@ -216,7 +216,7 @@ std::string result_text(const Task& task, std::uint64_t code) {
 
 Json task_to_json(const Task& task) {
   const Rounding& r = task.rounding;
-  Json json;
+  Json json = Json::object();
   json["operation"] = info(task.operation).name;
   json["from"] = number_type_name(task.from);
   json["to"] = number_type_name(task.to);
@@ -242,12 +242,13 @@ Task task_from_json(const Json& json) {
 }
 
 Json operands_to_json(const OperandSet& operands) {
-  Json json;
+  Json json = Json::object();
   json["kind"] = name_in(input_kinds, operands.kind);
   json["count"] = operands.count;
   switch (operands.kind) {
     case Inputs::all: break;
     case Inputs::pairs:
+      json["addends"] = Json::array();
       for (const std::uint64_t c : operands.addends) json["addends"].push_back(print_code(operands.from, c));
       break;
     case Inputs::sample: json["boundary"] = operands.boundary, json["seed"] = operands.seed; break;
@@ -282,7 +283,7 @@ OperandSet operands_from_json(const Task& task, const Json& json) {
 }
 
 Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
-  Json json;
+  Json json = Json::object();
   json["index"] = chunk.index;
   json["digest"] = hex_word(chunk.digest);
   json["compared"] = chunk.found.compared;
@@ -310,7 +311,7 @@ verify::Chunk chunk_from_json(const Json& json) {
 Json entry_of(const Verification& v) {
   const Comparison found = v.found();
   const Json environment = describe_environment(0, "");
-  Json json;
+  Json json = Json::object();
   json["task"] = task_to_json(v.task);
   json["inputs"] = operands_to_json(v.operands);
   json["against"] = {{"reference", v.reference->name()},

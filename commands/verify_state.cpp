@@ -78,7 +78,7 @@ void load_state(const std::string& path, std::vector<Verification>& run) {
 void save_state(const std::string& path, const std::vector<Verification>& run) {
   Json runs = Json::array();
   for (const Verification& v : run) {
-    Json json;
+    Json json = Json::object();
     json["question"] = question(v);
     json["program"] = program(v);
     json["seconds"] = v.seconds;
@@ -86,7 +86,7 @@ void save_state(const std::string& path, const std::vector<Verification>& run) {
     for (const auto& [index, chunk] : v.chunks) json["chunks"].push_back(chunk_to_json(v.task, chunk));
     runs.push_back(std::move(json));
   }
-  Json json;
+  Json json = Json::object();
   json["kind"] = state_kind;
   json["version"] = state_version;
   json["checksum"] = checksum(runs);

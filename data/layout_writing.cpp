@@ -300,7 +300,7 @@ std::string EncodedWeight::metadata() const {
   const bool one = format_.rows == 0 && format_.columns == 0;
   if (matrices_ > 1 || shape_.size() == 3) block.push_back(one ? matrices_ : 1);
   block.push_back(block_rows_), block.push_back(block_columns_);
-  Json data;
+  Json data = Json::object();
   if (type == "MXTensor") {
     const FloatFormat& element = format_.element.format;
     data["elem_dtype"] = element == e2m3 || element == e3m2 ? Json(element == e2m3 ? "fp6_e2m3" : "fp6_e3m2")

@@ -75,7 +75,7 @@ Judgement at_least(double expected, double measured, Basis basis) {
 Judgement skipped(std::string reason) { return {{}, "", {}, Verdict::skipped, std::move(reason), ""}; }
 
 Json to_json(const Claim& claim) {
-  Json json;
+  Json json = Json::object();
   json["id"] = claim.id;
   json["statement"] = claim.statement;
   json["source"] = claim.source.text;

@@ -6,7 +6,7 @@
 namespace halfulp {
 
 Json emulated(const FloatFormat& format, std::uint64_t code) {
-  Json json;
+  Json json = Json::object();
   json["code"] = print_code(format, code);
   json["value"] = number(format.value(code));
   return json;

@@ -94,7 +94,7 @@ Json backend_list(std::span<const Device* const> used) {
   Json list = Json::array();
   for (const Device* device : all) {
     const Support here = device->available();
-    Json entry;
+    Json entry = Json::object();
     entry["name"] = device->name();
     entry["description"] = device->description();
     entry["available"] = here.yes;
@@ -107,7 +107,7 @@ Json backend_list(std::span<const Device* const> used) {
 }  // namespace
 
 Json describe_environment(int threads, const std::string& command, std::span<const Device* const> used) {
-  Json json;
+  Json json = Json::object();
   json["version"] = build::version;
   json["revision"] = build::revision;
   json["dirty"] = build::revision == std::string_view("unknown") ? Json() : Json(build::dirty);

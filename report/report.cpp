@@ -19,11 +19,11 @@ void Table::row(std::vector<Json> cells) {
 }
 
 Json Table::to_json() const {
-  Json json;
+  Json json = Json::object();
   json["title"] = title_;
   json["columns"] = Json::array();
   for (const Column& column : columns_) {
-    Json described;
+    Json described = Json::object();
     described["name"] = column.name;
     described["unit"] = column.unit;
     described["description"] = column.description;
@@ -75,7 +75,7 @@ Json Report::results() const {
 }
 
 Json Report::to_json() const {
-  Json json;
+  Json json = Json::object();
   json["schema_version"] = report_schema_version;
   json["experiment"] = experiment_;
   json["title"] = title_;
@@ -102,7 +102,7 @@ Json integer_value(const IntegerType& type, std::uint64_t code) {
 }
 
 Json to_json(const Task& task, const Mismatch& witness) {
-  Json json;
+  Json json = Json::object();
   json["operands"] = Json::array();
   for (int i = 0; i < witness.arity; ++i)
     json["operands"].push_back(code_word(task.from, witness.operands[static_cast<std::size_t>(i)]));
@@ -113,7 +113,7 @@ Json to_json(const Task& task, const Mismatch& witness) {
 
 Json to_json(const TaskComparison& comparison) {
   const Task& task = comparison.task;
-  Json json;
+  Json json = Json::object();
   json["backend"] = comparison.backend;
   json["independence"] = comparison.independence;
   json["operation"] = info(task.operation).name;
@@ -141,7 +141,7 @@ Json to_json(const TaskComparison& comparison) {
 
 Json code_word(const NumberType& type, std::uint64_t code) {
   if (const auto* format = std::get_if<FloatFormat>(&type)) return emulated(*format, code);
-  Json json;
+  Json json = Json::object();
   json["code"] = fmt::format("0x{:0{}x}", code, hex_digits(type));
   json["value"] = integer_value(std::get<IntegerType>(type), code);
   return json;
@@ -149,7 +149,7 @@ Json code_word(const NumberType& type, std::uint64_t code) {
 
 Json result_word(const Task& task, std::uint64_t code) {
   if (info(task.operation).result != ResultKind::truth) return code_word(task.to, code);
-  Json json;
+  Json json = Json::object();
   json["code"] = fmt::format("0x{:x}", code);
   json["value"] = code;
   return json;
@@ -167,7 +167,7 @@ Json comparisons_to_json(const std::vector<TaskComparison>& comparisons) {
     };
     auto entry = std::find_if(skipped.begin(), skipped.end(), alike);
     if (entry == skipped.end()) {
-      Json fresh;
+      Json fresh = Json::object();
       fresh["backend"] = comparison.backend;
       fresh["independence"] = comparison.independence;
       fresh["tasks"] = Json::array();

@@ -70,7 +70,7 @@ Json content_of(std::string_view file, const std::string& key) {
 Json made_here() {
   static const Json made = [] {
     const Json all = describe_environment(1, "");
-    Json some;
+    Json some = Json::object();
     for (const char* const name : {"version", "revision", "dirty", "compiler", "cpu", "cpu_features"})
       if (all.contains(name)) some[name] = all[name];
     return some;

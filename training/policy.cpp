@@ -250,9 +250,9 @@ Json with_base(const Json& json, const Json& base) {
   Json all = base;
   for (const auto& [name, value] : json.items()) {
     if (name == "base") continue;
-    if (name == "rules" && value.is_array())
-      for (const Json& rule : value) all["rules"].push_back(rule);
-    else if (name != "rules" && value.is_object() && all.contains(name) && all[name].is_object() &&
+    if (name == "rules" && value.is_array() && all.contains(name)) {
+      for (const Json& rule : value) all[name].push_back(rule);
+    } else if (name != "rules" && value.is_object() && all.contains(name) && all[name].is_object() &&
              !of_another_kind(value, all[name]))
       all[name].update(value);
     else all[name] = value;

@@ -11,7 +11,7 @@
 namespace halfulp::web {
 
 Json names(const Asked&) {
-  Json json;
+  Json json = Json::object();
   for (const NamedFormat& row : catalogue()) json["formats"].push_back({{"name", row.name}, {"title", row.title}});
   return json;
 }
