@@ -9,6 +9,7 @@
 #include <halfulp/evidence/verify/verify.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/x86/adder_lanes.hpp>
+#include <halfulp/hardware/x86/half_lanes.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
 #include <halfulp/support/spelling.hpp>
 
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 
 namespace halfulp::verify {
@@ -229,7 +231,7 @@ class CudaHeaders final : public Device {
 // Any device.
 
 /// A device's own results, NaN made canonical.
-class DeviceReference final : public Reference {
+class DeviceReference : public Reference {
  public:
   DeviceReference(const Device& device, const Task& task) : device_(device), task_(task) {
     const auto& f = std::get<FloatFormat>(task.to);
@@ -241,10 +243,19 @@ class DeviceReference final : public Reference {
   }
   void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags>) const override {
     device_.run(task_, operands, codes);
-    const std::uint64_t mask = magnitude_mask_, largest = largest_number_, nan = nan_;
-    for (std::uint64_t& code : codes) {
-      const std::uint64_t beyond = -((largest - (code & mask)) >> 63);  // a comparison, which SSE2 lacks for 64 bits
-      code = (code & ~beyond) | (nan & beyond);
+    make_canonical(codes);
+  }
+
+ protected:
+  template <class Word>
+  void make_canonical(std::span<Word> codes) const {
+    const Word mask = static_cast<Word>(magnitude_mask_), largest = static_cast<Word>(largest_number_),
+               nan = static_cast<Word>(nan_);
+    for (Word& code : codes) {
+      // A comparison, which SSE2 lacks for 64 bits.
+      const Word beyond = static_cast<Word>(
+          -(static_cast<Word>(largest - (code & mask)) >> (std::numeric_limits<Word>::digits - 1)));
+      code = static_cast<Word>((code & ~beyond) | (nan & beyond));
     }
   }
 
@@ -254,7 +265,29 @@ class DeviceReference final : public Reference {
   std::uint64_t magnitude_mask_ = 0, largest_number_ = 0, nan_ = 0;
 };
 
+#if defined(__x86_64__)
+/// AVX512-FP16, whose operands need not be widened to 64 bits.
+class HalfReference final : public DeviceReference {
+ public:
+  explicit HalfReference(const Task& task) : DeviceReference(x86::avx512fp16_route(), task), lanes_(task) {}
+  bool run_words(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<const std::uint16_t> c,
+                 std::span<std::uint16_t> words) const override {
+    lanes_.run(a, b, c, words);
+    make_canonical(words);
+    return true;
+  }
+
+ private:
+  x86::HalfLanes lanes_;
+};
+#endif
+
 }  // namespace
+
+bool Reference::run_words(std::span<const std::uint16_t>, std::span<const std::uint16_t>,
+                          std::span<const std::uint16_t>, std::span<std::uint16_t>) const {
+  return false;
+}
 
 Chunk Reference::chunk(std::uint64_t, const Advanced&) const {
   throw std::logic_error("verify: this reference makes no chunks");
@@ -317,6 +350,7 @@ std::unique_ptr<Reference> make_reference(const Device& device, const Task& task
     const Device& route = *IndependentX86::route_for(task);
 #if defined(__x86_64__)
     if (&route == &x86::adder_route() && x86::AdderLanes::take(task)) return std::make_unique<LanesReference>(task);
+    if (&route == &x86::avx512fp16_route()) return std::make_unique<HalfReference>(task);
 #endif
     return std::make_unique<DeviceReference>(route, task);
   }

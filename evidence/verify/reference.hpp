@@ -31,6 +31,9 @@ class Reference {
   /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span
   /// is empty.
   virtual void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags> flags) const = 0;
+  /// The same results in words of 16 bits, from such words. False, if run() is the only way.
+  virtual bool run_words(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b,
+                         std::span<const std::uint16_t> c, std::span<std::uint16_t> words) const;
 
   /// Whether it computes whole chunks with both sides itself: on a GPU, where a copy of halfulp's arithmetic runs
   /// beside the instruction.

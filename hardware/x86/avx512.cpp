@@ -1,5 +1,6 @@
 // fp16 arithmetic by AVX512-FP16 and fp32 -> bf16 by AVX512-BF16.
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/x86/half_lanes.hpp>
 #include <halfulp/hardware/x86/instructions.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
 
@@ -18,10 +19,8 @@ namespace {
 
 // --- AVX512-FP16: the rounding mode is part of the instruction ------------------------------------------------------
 
-using Word = std::uint16_t;
+using Word = HalfLanes::Word;
 constexpr std::size_t half_lanes = 32;
-/// One vector; arrays of half_lanes.
-using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* result);
 
 #define HALFULP_HALVES(instruction, mode, registers)                                                          \
   [](const Word* a, const Word* b, const Word* c, Word* result) {                                             \
@@ -37,8 +36,7 @@ using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* resul
    HALFULP_HALVES(instruction, "ru", registers), HALFULP_HALVES(instruction, "rz", registers)}
 #define HALFULP_BINARY_HALVES(instruction) HALFULP_HALVES_MODES(instruction, "%%zmm2, %%zmm1, %%zmm0")
 
-// Code words of 64 bits into those of the instruction and back, half_lanes of them; element by element this would take
-// most of a verification's time.
+// Code words of 64 bits into those of the instruction and back, half_lanes of them.
 void narrow_codes(const std::uint64_t* from, Word* to) {
   asm volatile(
       "vmovdqu64 (%0), %%zmm0\n\tvmovdqu64 64(%0), %%zmm1\n\tvmovdqu64 128(%0), %%zmm2\n\tvmovdqu64 192(%0), %%zmm3\n\t"
@@ -64,12 +62,12 @@ int mode_index(RoundingMode mode) { return static_cast<int>(mxcsr_for(mode) >> 1
 
 struct Row {
   Operation operation;
-  std::string_view route;
-  Halves modes[4];
+  std::string_view instruction;
+  HalfLanes::Vector modes[4];
 };
 
-// Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see `run` for who is handed
-// what.
+// Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see HalfLanes::run for who is
+// handed what.
 constexpr Row rows[] = {
     {Operation::add, "VADDPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vaddph")},
     {Operation::sub, "VSUBPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vsubph")},
@@ -79,33 +77,69 @@ constexpr Row rows[] = {
     {Operation::fma, "VFMADD231PH (AVX512-FP16)", HALFULP_BINARY_HALVES("vfmadd231ph")},
 };
 
+const Row* find(Operation operation) {
+  const auto row = std::find_if(std::begin(rows), std::end(rows),
+                                [&](const Row& r) { return r.operation == operation; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+}  // namespace
+
+std::string_view HalfLanes::instruction(Operation operation) {
+  const Row* row = find(operation);
+  return row ? row->instruction : "";
+}
+
+HalfLanes::HalfLanes(const Task& task) {
+  const Row* row = find(task.operation);
+  if (!row) throw std::logic_error("AVX512-FP16: unsupported task");
+  vector_ = row->modes[mode_index(task.rounding.mode)];
+}
+
+void HalfLanes::run(std::span<const Word> a, std::span<const Word> b, std::span<const Word> c,
+                    std::span<Word> results) const {
+  const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode does not matter
+  const Word zero[half_lanes] = {};
+  Word ends[3][half_lanes] = {}, end[half_lanes];
+  for (std::size_t begin = 0; begin < results.size(); begin += half_lanes) {
+    const std::size_t count = std::min(half_lanes, results.size() - begin);
+    const auto operand = [&](std::span<const Word> words, int k) -> const Word* {
+      if (words.empty()) return zero;
+      if (count == half_lanes) return words.data() + begin;
+      std::copy_n(words.data() + begin, count, ends[k]);
+      return ends[k];
+    };
+    const Word *x = operand(a, 0), *y = operand(b, 1), *z = operand(c, 2);
+    Word* const result = count == half_lanes ? results.data() + begin : end;
+    if (b.empty()) vector_(zero, zero, x, result);
+    else vector_(z, x, y, result);
+    if (result == end) std::copy_n(end, count, results.data() + begin);
+  }
+}
+
+namespace {
+
 class Avx512Fp16 final : public Route {
  public:
   std::string_view name() const override { return "x86.avx512fp16"; }
 
   void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
-    const auto row = std::find_if(std::begin(rows), std::end(rows),
-                                  [&](const Row& r) { return r.operation == task.operation; });
-    if (row == std::end(rows)) throw std::logic_error("x86.avx512fp16: unsupported task");
-    const Halves instruction = row->modes[mode_index(task.rounding.mode)];
-    const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode does not matter
-    Word zero[half_lanes] = {}, operands[3][half_lanes] = {}, result[half_lanes];
-    for (std::size_t begin = 0; begin < x.size(); begin += half_lanes) {
-      const std::size_t count = std::min(half_lanes, x.size() - begin);
-      const auto load = [&](std::span<const std::uint64_t> codes, Word* to) {
-        if (codes.empty()) return static_cast<const Word*>(zero);
-        if (count == half_lanes) narrow_codes(codes.data() + begin, to);
-        else
-          for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
-        return static_cast<const Word*>(to);
+    const HalfLanes lanes(task);
+    constexpr std::size_t block = 16 * half_lanes;
+    Word operands[3][block], result[block];
+    for (std::size_t begin = 0; begin < x.size(); begin += block) {
+      const std::size_t count = std::min(block, x.size() - begin);
+      const auto narrowed = [&](std::span<const std::uint64_t> codes, Word* to) {
+        if (codes.empty()) return std::span<const Word>();
+        std::size_t i = 0;
+        for (; i + half_lanes <= count; i += half_lanes) narrow_codes(codes.data() + begin + i, to + i);
+        for (; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
+        return std::span<const Word>(to, count);
       };
-      const Word* a = load(x.a, operands[0]);
-      const Word* b = load(x.b, operands[1]);
-      const Word* c = load(x.c, operands[2]);
-      if (x.b.empty()) instruction(zero, zero, a, result);
-      else instruction(c, a, b, result);
-      if (count == half_lanes) widen_codes(result, results.data() + begin);
-      else std::copy_n(result, count, results.begin() + static_cast<std::ptrdiff_t>(begin));
+      lanes.run(narrowed(x.a, operands[0]), narrowed(x.b, operands[1]), narrowed(x.c, operands[2]), {result, count});
+      std::size_t i = 0;
+      for (; i + half_lanes <= count; i += half_lanes) widen_codes(result + i, results.data() + begin + i);
+      for (; i < count; ++i) results[begin + i] = result[i];
     }
   }
 
@@ -117,8 +151,8 @@ class Avx512Fp16 final : public Route {
     if (task.rounding.overflow == Overflow::saturate) return Support::no("AVX512-FP16 does not saturate");
     if (task.rounding.flush_inputs || task.rounding.flush_outputs)
       return Support::no("AVX512-FP16 always keeps subnormals");
-    for (const Row& row : rows)
-      if (row.operation == task.operation) return Support::by(std::string(row.route));
+    if (const std::string_view by = HalfLanes::instruction(task.operation); !by.empty())
+      return Support::by(std::string(by));
     return Support::no("left to F16C: " + std::string(info(task.operation).name));
   }
 };

@@ -9,6 +9,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -27,7 +28,7 @@ Task task_of(Operation operation, const FloatFormat& from, const FloatFormat& to
 Task task_of(Operation operation, const FloatFormat& f) { return task_of(operation, f, f); }
 
 /// A reference that is the oracle but for what `change` makes of its results.
-class Planted final : public Reference {
+class Planted : public Reference {
  public:
   using Change = std::function<Rounded(const std::array<std::uint64_t, 3>& operands, Rounded right)>;
   Planted(const Task& task, Change change) : task_(task), change_(std::move(change)) {}
@@ -315,7 +316,65 @@ TEST(Verify, TheAdderOnVectorsIsTheAdder) {
               << task.description() << std::hex << ' ' << a[i] << ' ' << b[i];
       }
 }
+
+TEST(Verify, X86AnswersInWordsOf16Bits) {
+  constexpr std::size_t count = 20'011;  // no number of whole vectors
+  for (const Operation operation :
+       {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt, Operation::fma})
+    for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero,
+                                    RoundingMode::toward_positive, RoundingMode::toward_negative}) {
+      const Task task = task_of(operation, fp16, fp16, mode);
+      if (!x86::avx512fp16_route().supports(task).yes) GTEST_SKIP() << x86::avx512fp16_route().available().reason;
+      const OperandSet sample = sampled_operands(task, count, 5);
+      const auto reference = make_reference(independent_x86_device(), task, sample);
+      std::vector<std::uint64_t> x[3], codes(count);
+      std::vector<std::uint16_t> narrow[3], words(count);
+      for (int k = 0; k < sample.arity; ++k) x[k].resize(count);
+      sample.fill(0, x[0], x[1], x[2]);
+      for (int k = 0; k < 3; ++k) narrow[k].assign(x[k].begin(), x[k].end());
+      reference->run({x[0], x[1], x[2]}, codes, {});
+      ASSERT_TRUE(reference->run_words(narrow[0], narrow[1], narrow[2], words)) << task.description();
+      EXPECT_TRUE(std::equal(words.begin(), words.end(), codes.begin(), codes.end())) << task.description();
+      EXPECT_GT(std::count(words.begin(), words.end(), fp16.canonical_nan()), 0) << task.description();
+    }
+}
 #endif
+
+/// The same in words of 16 bits, as well.
+class PlantedInWords final : public Planted {
+ public:
+  using Planted::Planted;
+  bool knows_flags() const override { return false; }
+  void run(const Operands& x, std::span<std::uint64_t> codes, std::span<Flags>) const override {
+    ++widened;
+    std::vector<Flags> flags(x.size());
+    Planted::run(x, codes, flags);
+  }
+  bool run_words(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<const std::uint16_t> c,
+                 std::span<std::uint16_t> words) const override {
+    std::vector<std::uint64_t> x(a.begin(), a.end()), y(b.begin(), b.end()), z(c.begin(), c.end()), codes(a.size());
+    std::vector<Flags> flags(a.size());
+    Planted::run({x, y, z}, codes, flags);
+    std::copy(codes.begin(), codes.end(), words.begin());
+    return true;
+  }
+  mutable std::atomic<int> widened = 0;
+};
+
+TEST(Verify, HearsReferencesInWordsOf16Bits) {
+  const Task task = task_of(Operation::sqrt, fp16);
+  const PlantedInWords right(task, [](const auto&, Rounded r) { return r; }),
+      wrong(task, [](const auto& x, Rounded r) { return x[0] == 0x4400 ? Rounded{0x3c00, r.flags} : r; });
+  const Comparison none = found_by(right, task, all_operands(task)), one = found_by(wrong, task, all_operands(task));
+  EXPECT_EQ(none.compared, 65536u);
+  EXPECT_EQ(none.differing, 0u);
+  EXPECT_EQ(right.widened, 0);
+  EXPECT_EQ(one.compared, 65536u);
+  EXPECT_EQ(one.differing, 1u);
+  EXPECT_EQ(wrong.widened, 1);  // the block that holds the difference
+  ASSERT_EQ(one.witnesses.size(), 1u);
+  EXPECT_EQ(one.witnesses[0].operands[0], 0x4400u);
+}
 
 TEST(Verify, X86SharesNoInstructionWithTheArrayFunctions) {
   if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;
