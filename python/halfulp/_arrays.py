@@ -20,6 +20,8 @@ FormatLike = Format | str | np.dtype[Any] | type
 ACCEPTED = ("float16, float32, float64, integers of 8 to 64 bits, ml_dtypes' types, and what has __dlpack__ in a CPU's memory (torch tensors)")
 _CODE_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 FP32 = Format("fp32")
+# What most calls bring, and what needs no further question.
+PLAIN_TYPES = frozenset(np.dtype(kind) for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"))
 
 
 def is_torch(x: Any, kind: str) -> bool:
@@ -61,11 +63,17 @@ def dtype_of_format(format: Format) -> np.dtype[Any] | None:
         return None
     if name in ("float16", "float32", "float64"):
         return np.dtype(name)
+    kind = getattr(sys.modules.get("ml_dtypes") or _ml_dtypes(), name, None)
+    return None if kind is None else np.dtype(kind)
+
+
+@functools.lru_cache(maxsize=1)
+def _ml_dtypes() -> Any:
+    """The package, or None. Where there is none, Python looks through all folders every time."""
     try:
         import ml_dtypes
-        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return found
-    except (ImportError, AttributeError):
+        return ml_dtypes
+    except ImportError:
         return None
 
 
@@ -104,6 +112,8 @@ def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int
 
 def as_integer(value: Any, argument: str, least: int, most: int) -> int:
     """An integer in a range. TypeError and ValueError name the argument."""
+    if type(value) is int and least <= value <= most:
+        return value
     try:
         number = operator.index(value)
     except TypeError:
@@ -157,6 +167,12 @@ def as_draws(seed: Any, stream: Any, first: Any, rounding: Rounding) -> Draws:
 
 def from_torch(x: Any, argument: str) -> Array:
     """A torch tensor's memory as an array. Types that NumPy lacks become ml_dtypes' types, which need that package."""
+    if not x.requires_grad:
+        try:
+            array: Array = x.numpy()
+            return array
+        except (TypeError, RuntimeError):  # said better below
+            pass
     if x.device.type != "cpu":
         raise ValueError(f"{argument}: a tensor on {x.device}; accepted: tensors in the CPU's memory")
     if x.layout is not sys.modules["torch"].strided:
@@ -202,6 +218,8 @@ def _inexact_integer(x: Any) -> int | None:
 def as_array(x: ArrayLike, argument: str) -> Array:
     """A NumPy array of numbers, without a copy if the argument has memory to share. Lists are read as NumPy does, but
     never rounded."""
+    if type(x) is np.ndarray and x.dtype in PLAIN_TYPES:
+        return x
     if isinstance(x, type):
         raise TypeError(f"{argument}: the class {x.__name__}; accepted: {ACCEPTED}")
     listed = isinstance(x, (list, tuple))

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Iterable, TypeVar
 
 import numpy as np
 
 from . import _core
-from ._arrays import FP32, Array, dtype_name, dtype_of_format, format_of_dtype, from_torch, is_torch
+from ._arrays import FP32, PLAIN_TYPES, Array, dtype_name, dtype_of_format, format_of_dtype, from_torch, is_torch
 from ._core import Format
 
 
@@ -20,19 +20,25 @@ def tensors_stay(function: _Function) -> _Function:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if "torch" not in sys.modules or kwargs.get("out") is not None or not any(map(_has_tensor, (*args, *kwargs.values()))):
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        if tensor is None or kwargs.get("out") is not None or not _have(tensor, args) and not _have(tensor, kwargs.values()):
             return result
         return tuple(_as_tensor(part) for part in result) if isinstance(result, tuple) else _as_tensor(result)
     return wrapper  # type: ignore[return-value]
 
 
-def _has_tensor(x: Any) -> bool:
+def _have(tensor: type, arguments: Iterable[Any]) -> bool:
     """Whether an argument is a tensor, or a list of named operands with one."""
-    return is_torch(x, "Tensor") or isinstance(x, list) and any(isinstance(part, tuple) and any(map(_has_tensor, part)) for part in x)
+    for x in arguments:
+        if isinstance(x, tensor) or type(x) is list and any(isinstance(part, tuple) and _have(tensor, part) for part in x):
+            return True
+    return False
 
 
 def _as_tensor(x: Any) -> Any:
     """A tensor in the memory of an array or of a NumPy number; everything else as it is."""
+    if type(x) is np.ndarray and x.dtype in PLAIN_TYPES:
+        return sys.modules["torch"].from_numpy(x)
     if not isinstance(x, (np.ndarray, np.generic)):
         return x
     torch, array = sys.modules["torch"], np.asarray(x)

@@ -1,9 +1,12 @@
 """Shapes, strides, types, outputs: each gives the answer of the contiguous float32 array."""
+import sys
+
 import numpy as np
 import pytest
 
 import halfulp
 from conftest import same
+from halfulp import _arrays
 
 X = np.random.default_rng(1).standard_normal((6, 8, 10)).astype(np.float32)
 Q = halfulp.quantize(X, "e4m3")
@@ -140,3 +143,23 @@ def test_commands_leave_the_limit_of_open_files():
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(before[0], 256), before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_package_that_is_missing_is_looked_for_once(monkeypatch):
+    asked = []
+
+    class Nowhere:
+        def find_spec(self, name, path=None, target=None):
+            if name == "ml_dtypes":
+                asked.append(name)
+                raise ModuleNotFoundError(name)
+
+    monkeypatch.delitem(sys.modules, "ml_dtypes", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
+    _arrays._ml_dtypes.cache_clear()
+    try:
+        for _ in range(3):
+            assert halfulp.add(1.0, 2.0, "e4m3") == 3
+        assert asked == ["ml_dtypes"]
+    finally:
+        _arrays._ml_dtypes.cache_clear()
