@@ -242,7 +242,7 @@ class Recommendation {
     };
     AgainstFp32 s = judged(fp32);
     if (!budget_.bytes && s.undecided()) {
-      const auto more = [&](const Policy& policy, const std::string& of) {
+      const auto more = [&, &name = name, &examples = examples](const Policy& policy, const std::string& of) {
         return train(jobs_of(name, policy, of + ", more seeds", Purpose::decide, examples), to, to);
       };
       if (!search.fp32_more) (search.fp32_more = fp32)->add(more(fp32_, "fp32"));
