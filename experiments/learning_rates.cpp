@@ -223,7 +223,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
         judged(fmt::format("{}-{}-lr-{:.0e}", family.id, keepings[static_cast<std::size_t>(keeping)].name, lr),
                fmt::format("Small steps: {} brings back what {} loses, to within {:g} points of FP32.",
                            words_of(keeping), family.what, 100 * family.margin),
-               {lr}, *source, family.format, [&] {
+               {lr}, *source, family.format, [&, keeping = keeping] {
                  return judge_repair(spread(keeping, lr), spread(Keeping::plain, lr), reference(lr), family.margin,
                                      "fp32");
                });
