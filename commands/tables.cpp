@@ -209,7 +209,7 @@ Json part_of(const Json& table, const TablePart& part) {
   for (const auto& [column, value] : where)
     if (is_verdict(column, value)) verdicts = true;
     else if (std::none_of(table["rows"].begin(), table["rows"].end(),
-                          [&](const Json& row) { return reads(row[column], value); })) {
+                          [&, &column = column, &value = value](const Json& row) { return reads(row[column], value); })) {
       std::vector<std::string> values;
       for (const Json& row : table["rows"])
         if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end())
