@@ -69,8 +69,11 @@ TEST_P(Routes, Conversions) {
   if (compared_ == 0) GTEST_SKIP() << GetParam()->name() << " has no conversions";
 }
 
+// The array functions meet every float and every pair of halves (evidence/ledger); here are the scalar functions and
+// every route, one case after the other.
+
 TEST_P(Routes, FloatsToNarrowFormats) {
-  const std::uint64_t stride = check::exhaustive() ? 1 : 1021, step = stride << 20;
+  const std::uint64_t stride = check::exhaustive() ? 17 : 1021, step = stride << 20;
   for (std::uint64_t begin = 0; begin < std::uint64_t{1} << 32; begin += step) {
     Cases x;
     for (std::uint64_t code = begin; code < std::min(begin + step, std::uint64_t{1} << 32); code += stride)
@@ -87,7 +90,7 @@ TEST_P(Routes, FloatsToNarrowFormats) {
   if (compared_ == 0) GTEST_SKIP() << GetParam()->name() << " has no such conversion";
 }
 
-TEST_P(Routes, AllPairsOfHalves) {
+TEST_P(Routes, EveryHalfWithMany) {
   if (!check::exhaustive()) GTEST_SKIP() << "HALFULP_EXHAUSTIVE is not set";
   for (const Operation operation : {Operation::add, Operation::mul}) {
     const Task task{operation, fp16, fp16, {}};
@@ -95,7 +98,7 @@ TEST_P(Routes, AllPairsOfHalves) {
     Cases x;
     x.b.resize(1 << 16);
     std::iota(x.b.begin(), x.b.end(), 0);
-    for (std::uint64_t a = 0; a < 1 << 16 && !HasFailure(); ++a) {
+    for (std::uint64_t a = 0; a < 1 << 16 && !HasFailure(); a += 17) {
       x.a.assign(1 << 16, a);
       compared_ += agree(*GetParam(), task, x);
     }
