@@ -187,9 +187,8 @@ std::string casts_text(const CastTable& table) {
 }
 
 nlohmann::ordered_json to_json(const CastTable& table) {
-  nlohmann::ordered_json json{{"from", format_name(table.from)},
-                              {"to", format_name(table.to)},
-                              {"operands", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{
+      {"from", format_name(table.from)}, {"to", format_name(table.to)}, {"operands", nlohmann::ordered_json::array()}};
   for (const std::uint64_t operand : table.operands) json["operands"].push_back(emulated(table.from, operand));
   json["profiles"] = nlohmann::ordered_json::array();
   for (const Profile& profile : profiles()) {

@@ -208,8 +208,9 @@ Json part_of(const Json& table, const TablePart& part) {
   bool verdicts = false;
   for (const auto& [column, value] : where)
     if (is_verdict(column, value)) verdicts = true;
-    else if (std::none_of(table["rows"].begin(), table["rows"].end(),
-                          [&, &column = column, &value = value](const Json& row) { return reads(row[column], value); })) {
+    else if (std::none_of(
+                 table["rows"].begin(), table["rows"].end(),
+                 [&, &column = column, &value = value](const Json& row) { return reads(row[column], value); })) {
       std::vector<std::string> values;
       for (const Json& row : table["rows"])
         if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end())

@@ -253,7 +253,7 @@ Json with_base(const Json& json, const Json& base) {
     if (name == "rules" && value.is_array() && all.contains(name)) {
       for (const Json& rule : value) all[name].push_back(rule);
     } else if (name != "rules" && value.is_object() && all.contains(name) && all[name].is_object() &&
-             !of_another_kind(value, all[name]))
+               !of_another_kind(value, all[name]))
       all[name].update(value);
     else all[name] = value;
   }

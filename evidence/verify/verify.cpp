@@ -97,8 +97,8 @@ class Parts {
     if constexpr (std::is_same_v<Word, std::uint16_t>) {
       std::array<Word, block_size> right;
       const auto known = std::span(right).first(size);
-      if (reference_->run_words(operand(0), operand(1), operand(2), known) &&
-          out.size() == sizeof(Word) * size && std::memcmp(right.data(), out.data(), out.size()) == 0) {
+      if (reference_->run_words(operand(0), operand(1), operand(2), known) && out.size() == sizeof(Word) * size &&
+          std::memcmp(right.data(), out.data(), out.size()) == 0) {
         found_.compared += size;
         return true;
       }

@@ -1,8 +1,9 @@
 // float -> every format of 16 bits or fewer, in every deterministic mode, against the oracle.
 //
 // Rounding is monotone, so each conversion is a step function over the floats of one sign. The oracle finds the steps
-// by bisection. A sweep then compares one float per prime stride, or, with HALFULP_EXHAUSTIVE, every float in nearest-even
-// and a seventh of all in each other mode. Both sides of every step are compared with the oracle itself, flags included.
+// by bisection. A sweep then compares one float per prime stride, or, with HALFULP_EXHAUSTIVE, every float in
+// nearest-even and a seventh of all in each other mode. Both sides of every step are compared with the oracle itself,
+// flags included.
 #include "check.hpp"
 
 #include <halfulp/evidence/oracle/steps.hpp>
