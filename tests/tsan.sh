@@ -68,7 +68,8 @@ halfulp inspect "$out/new.safetensors" --formats e4m3,mxfp4 --quiet --backend em
 for experiment in swamping underflow conversions collectives scaling recurrent; do
   halfulp run "$experiment" --quiet --threads 4 --backend emulated --out "$out/report.json"
 done
-halfulp run training --set networks=mlp,transformer --set policies=bf16-sr,fp8-deepseek --set steps=3 --set seeds=2 \
-  --set width=16 --set test_examples=64 --set train_examples=256 --quiet --threads 4 --backend emulated --out "$out/report.json"
+halfulp run training --set networks=mlp,transformer --set policies=bf16-sr,fp8-deepseek --set steps=2 --set seeds=2 \
+  --set width=8 --set intervals=1 --set test_examples=16 --set train_examples=64 --quiet --threads 4 \
+  --backend emulated --out "$out/report.json"
 say "tests"
 ctest --preset tsan --parallel 1 --timeout 7200 -R "$tests"
