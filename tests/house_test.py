@@ -155,7 +155,8 @@ def problems_of(root):
         graph[file], missing = (imports_of if file.endswith(".py") else includes_of)(file, text, files)
         problems += missing
         if not file.startswith("tests/"):
-            problems += [f"{file} has {name}, an object that begins as null: = Json::object()" for name in NULL_OBJECT.findall(text)]
+            problems += [f"{file} has {name}, an object that begins as null: = Json::object()"
+                         for name in NULL_OBJECT.findall(text)]
         for target in sorted(graph[file]):
             wrong, folder, other = complaint(file, target), os.path.dirname(file), os.path.dirname(target)
             problems += [wrong] if wrong else []

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tsan.sh: looks for data races. Builds oneTBB from its source and halfulp on top of it, both with gcc's
 # ThreadSanitizer, and runs commands and tests in which threads share work. (Debian's libtbb was built without: a task
-# that one thread hands to another would look like a race.) HALFULP_JOBS: parallel jobs (default: all cores).
+# that one thread hands to another would look like a race.) Needs what `./run build` installs, and curl. HALFULP_JOBS:
+# parallel jobs (default: all cores).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

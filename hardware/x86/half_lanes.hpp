@@ -1,4 +1,4 @@
-// AVX512-FP16 on code words of 16 bits: 32 at a time, the rounding mode part of the instruction.
+// AVX512-FP16 on code words of 16 bits, 32 at a time (avx512.cpp).
 #pragma once
 
 #if defined(__x86_64__)

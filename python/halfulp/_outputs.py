@@ -21,7 +21,7 @@ def tensors_stay(function: _Function) -> _Function:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-        if tensor is None or kwargs.get("out") is not None or not _have(tensor, args) and not _have(tensor, kwargs.values()):
+        if tensor is None or kwargs.get("out") is not None or not _have(tensor, (*args, *kwargs.values())):
             return result
         return tuple(_as_tensor(part) for part in result) if isinstance(result, tuple) else _as_tensor(result)
     return wrapper  # type: ignore[return-value]
@@ -30,7 +30,8 @@ def tensors_stay(function: _Function) -> _Function:
 def _have(tensor: type, arguments: Iterable[Any]) -> bool:
     """Whether an argument is a tensor, or a list of named operands with one."""
     for x in arguments:
-        if isinstance(x, tensor) or type(x) is list and any(isinstance(part, tuple) and _have(tensor, part) for part in x):
+        named = x if type(x) is list else ()
+        if isinstance(x, tensor) or any(isinstance(part, tuple) and _have(tensor, part) for part in named):
             return True
     return False
 

@@ -68,7 +68,7 @@ TEST_P(Float32To, in_every_mode) {
     if (mode.value == RoundingMode::stochastic) continue;
     Rounding r;
     r.mode = mode.value;
-    // The whole of seven modes takes hours. Each has another seventh; `halfulp verify` sweeps arrays in every mode.
+    // All floats in every mode take hours: of the other modes each has another seventh. The ledger has arrays in all.
     const bool whole = mode.value == RoundingMode::nearest_even;
     const std::uint32_t stride = !exhaustive() ? 4'001 : whole ? 1 : 7, first = exhaustive() && !whole ? ++others : 1;
     const auto negative = std::async(std::launch::async, compare, GetParam(), r, sign_bit, first, stride);
