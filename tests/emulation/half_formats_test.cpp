@@ -59,7 +59,7 @@ TEST_P(HalfFormats, binary_operations_on_a_lattice_and_random_operands) {
       check_all(differences, op.operation, f, all, draw.word, points[i / points.size()], points[i % points.size()]);
     }
     Operands operands{f, {11}};
-    for (int i = 0; i < (exhaustive() ? 2'000'000 : 20'000); ++i) {
+    for (int i = 0; i < (exhaustive() ? 100'000 : 20'000); ++i) {
       const auto [a, b, c] = operands();
       draw.next(all);
       check_all(differences, op.operation, f, all, draw.word, a, b);
@@ -79,7 +79,7 @@ TEST_P(HalfFormats, fma_on_a_lattice_and_random_operands) {
     check_all(differences, Operation::fma, f, all, draw.word, points[i / n / n], points[i / n % n], points[i % n]);
   }
   Operands operands{f, {13}};
-  for (int i = 0; i < (exhaustive() ? 4'000'000 : 100'000); ++i) {
+  for (int i = 0; i < (exhaustive() ? 400'000 : 100'000); ++i) {
     const auto [a, b, c] = operands();
     draw.next(all);
     check_all(differences, Operation::fma, f, all, draw.word, a, b, c);
