@@ -107,6 +107,7 @@ HWY_INLINE void with_compensated_steps(const StepRule& rule, F f) {
     case Direction::down: return with_compensated<Direction::down, compensation>(rule, f);
     case Direction::up: return with_compensated<Direction::up, compensation>(rule, f);
     case Direction::zero: return with_compensated<Direction::zero, compensation>(rule, f);
+    default: throw std::logic_error("products: compensated sums know the environment's directions");
   }
 }
 

@@ -153,6 +153,7 @@ void with_half_sums(const StepRule& rule, F f) {
       case Direction::down: return g(Is<Direction::down>{});
       case Direction::up: return g(Is<Direction::up>{});
       case Direction::zero: return g(Is<Direction::zero>{});
+      default: throw std::logic_error("products: halves know the environment's directions");
     }
   };
   const auto by_adder = [&]<Way product, Direction direction>(Is<product> p, Is<direction> d) {

@@ -6,6 +6,7 @@
 #include <halfulp/emulation/product/half.hpp>
 #include <halfulp/emulation/product/rounder-inl.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cfenv>
 #include <functional>
@@ -92,7 +93,7 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
     case Fix::clamp: return both(Is<Fix::clamp>{});
     case Fix::clamp_keep: return both(Is<Fix::clamp_keep>{});
     case Fix::over:
-      if constexpr (direction != Direction::zero) return both(Is<Fix::over>{});
+      if constexpr (direction != Direction::zero && direction != Direction::odd) return both(Is<Fix::over>{});
       break;
     case Fix::over_up:
       if constexpr (direction == Direction::up) return both(Is<Fix::over_up>{});
@@ -107,11 +108,14 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
 /// f(RunningSums<...>{}) for a rule.
 template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
-  constexpr bool nearest = direction == Direction::nearest && HALFULP_ODD;
+  constexpr bool to_odd = direction == Direction::odd && HALFULP_ODD,
+                 odd_first =
+                     (direction == Direction::nearest || direction == Direction::ties_to_zero || to_odd) && HALFULP_ODD;
   const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>,
                                                                              Is<sum_fix>) HWY_ATTR {
-    constexpr bool products = nearest && (product == Way::aligned || product == Way::linear),
-                   sums = nearest && (sum == Way::aligned || (product == Way::fused && sum == Way::linear));
+    constexpr bool products = odd_first && (product == Way::aligned || product == Way::linear),
+                   sums = odd_first && (sum == Way::aligned ||
+                                        (sum == Way::linear && (product == Way::fused || to_odd)));
     const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR {
       f(RunningSums<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{});
     };
@@ -127,7 +131,9 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
     with(Is<false>{}, Is<false>{});
   };
   const auto ways = [&]<Way product, Way sum>(Is<product> p, Is<sum> s) HWY_ATTR {
-    if constexpr (product == Way::aligned && sum == Way::plain) {
+    if constexpr (!is_of_environment(direction) && (sum == Way::plain || sum == Way::normal)) {
+      throw std::logic_error("products: the environment has no such direction");
+    } else if constexpr (product == Way::aligned && sum == Way::plain) {
       StepRule swapped = rule;  // the product alone is fixed
       swapped.sum.fix = rule.product.fix;
       with_fix<direction>(swapped, [&](auto, auto fix) HWY_ATTR { exact(p, s, fix, Is<Fix::none>{}); });
@@ -165,7 +171,12 @@ HWY_INLINE void with_steps(const StepRule& rule, F f) {
     case Direction::down: return with_ways<Direction::down>(rule, f);
     case Direction::up: return with_ways<Direction::up>(rule, f);
     case Direction::zero: return with_ways<Direction::zero>(rule, f);
+    case Direction::ties_away: return with_ways<Direction::ties_away>(rule, f);
+    case Direction::ties_to_zero: return with_ways<Direction::ties_to_zero>(rule, f);
+    case Direction::odd: return with_ways<Direction::odd>(rule, f);
+    case Direction::stochastic: break;
   }
+  throw std::logic_error("products: stochastic sums have kernels of their own");
 }
 
 HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
@@ -233,10 +244,10 @@ HWY_EXPORT(oddities);
 
 void set_direction(Direction direction) {
 #if defined(__SSE2__)
-  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
+  _mm_setcsr(0x1f80 | static_cast<unsigned>(std::min(direction, Direction::zero)) << 13);
 #else
   constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
-  std::fesetround(modes[static_cast<int>(direction)]);
+  std::fesetround(modes[static_cast<int>(std::min(direction, Direction::zero))]);
 #endif
 }
 

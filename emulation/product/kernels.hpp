@@ -31,8 +31,10 @@ enum class Fix : std::uint8_t {
   over_down,   ///< the opposite
 };
 
-/// The rounding direction of the environment while kernels run, in the order of MXCSR.
-enum class Direction : std::uint8_t { nearest, down, up, zero };
+/// Where kernels round to: what the environment can do, in the order of MXCSR, and what needs more work in an
+/// environment that rounds toward zero.
+enum class Direction : std::uint8_t { nearest, down, up, zero, ties_away, ties_to_zero, odd, stochastic };
+constexpr bool is_of_environment(Direction direction) { return direction <= Direction::zero; }
 
 /// What lanes hold while sums run.
 enum class Carrier : std::uint8_t {
@@ -40,7 +42,7 @@ enum class Carrier : std::uint8_t {
   half,    ///< fp16 (half.hpp)
 };
 
-/// Sets this thread's rounding direction; the caller restores the environment.
+/// Sets this thread's rounding direction to this one, or toward zero; the caller restores the environment.
 void set_direction(Direction direction);
 
 /// How one stage rounds.
@@ -50,6 +52,7 @@ struct Rounder {
   float emin = 0;    ///< aligned: 2^emin of the format
   float emax = 0;    ///< aligned, of halves: 2^emax of the format
   float scale = 0;   ///< aligned: C = scale * the value's power of two, at least scale * emin
+  float half = 0;    ///< aligned, ties away or toward zero: half a unit of a value is half * its power of two
   float max = 0;     ///< aligned
   float beyond = 0;  ///< Inf or NaN: the factor of a value beyond the largest
   int tail = 0;      ///< linear, and aligned of halves: bits cut off
@@ -59,13 +62,15 @@ struct Rounder {
 struct StepRule {
   Rounder product, sum;
   Direction direction = Direction::nearest;
-  /// To nearest only: the multiplication, or the addition (or fma), rounds to odd before the stage rounds. This needs
-  /// embedded rounding.
+  /// To nearest, ties to even or toward zero, and to odd: the multiplication, or the addition (or fma), rounds to odd
+  /// before the stage rounds. This needs embedded rounding.
   bool odd_product = false, odd_sum = false;
   /// Of running sums. Compensated sums take no fma and nothing to odd. Their products have the fix of their sums, if
   /// these have a way `aligned`; clamp is not among them, because differences can be NaN where operands are finite.
   Compensation compensation = Compensation::none;
   Carrier carrier = Carrier::single;
+  /// Of stochastic rounding: floats hold every sum; products may be below the format's normal numbers.
+  bool exact_sums = false, tiny_products = false;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the
@@ -80,6 +85,29 @@ void run_compensated_tile(const StepRule& rule, std::size_t count, const float* 
 
 /// out = round(x + y), by rule.sum. Zeros have the right sign if the zeros in x and y do.
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);
+
+/// Which words of its stream an output draws (DotEngine): a term's product and the sum with it take two, and
+/// conversions that change nothing take some too.
+struct Draws {
+  std::uint64_t first_term = 0, term = 0;  ///< words of the first term of a running sum, and of any other
+  std::uint64_t product = 0, sum = 0;      ///< those of the product and of the sum among a term's
+};
+
+/// The streams of a tile's outputs: that of row r and column j is first + r * row_step + j.
+struct TileStream {
+  std::uint64_t seed, first, row_step;
+};
+
+/// run_tile for the direction `stochastic`: the running sums' first word is word `drawn` of each stream. Precondition:
+/// runs_stochastic(). Zero results have the right sign.
+void run_stochastic_tile(const StepRule& rule, const Draws& draws, std::uint64_t drawn, const TileStream& stream,
+                         std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step,
+                         float* out);
+/// add_tiles, likewise.
+void add_tiles_stochastically(const StepRule& rule, std::uint64_t drawn, const TileStream& stream, const float* x,
+                              const float* y, float* out);
+/// Whether this CPU can: the exponents of floats are numbers for AVX-512.
+bool runs_stochastic();
 
 /// The magnitudes of a tile's operands.
 struct MagnitudeRange {

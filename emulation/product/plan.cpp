@@ -27,7 +27,10 @@ std::optional<Direction> direction_of(RoundingMode mode) {
     case RoundingMode::toward_zero: return Direction::zero;
     case RoundingMode::toward_positive: return Direction::up;
     case RoundingMode::toward_negative: return Direction::down;
-    default: return {};
+    case RoundingMode::nearest_away: return Direction::ties_away;
+    case RoundingMode::nearest_to_zero: return Direction::ties_to_zero;
+    case RoundingMode::to_odd: return Direction::odd;
+    case RoundingMode::stochastic: return Direction::stochastic;
   }
 }
 
@@ -55,6 +58,10 @@ std::optional<PlannedStage> planned(const Stage& s, Carrier carrier = Carrier::s
   const Rounding& r = s.rounding;
   const auto direction = direction_of(r.mode);
   if (!direction || r.flush_inputs || r.flush_outputs) return {};
+  if (!is_of_environment(*direction) && (carrier == Carrier::half || f == format_of(carrier))) return {};
+  if (*direction == Direction::stochastic &&
+      (r.variant != StochasticVariant::truncate || r.random_bits != max_random_bits))
+    return {};
   PlannedStage stage{f, {}, *direction};
   if (f == format_of(carrier) && r.overflow == Overflow::ieee) return stage;
   Rounder& to = stage.rounder;
@@ -66,7 +73,8 @@ std::optional<PlannedStage> planned(const Stage& s, Carrier carrier = Carrier::s
   if (!takes_aligner(f, carrier)) return {};
   to.way = Way::aligned;
   to.emin = static_cast<float>(FloatFormat::power_of_two(f.emin()));
-  to.scale = static_cast<float>((*direction == Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(to.tail));
+  to.scale = static_cast<float>((*direction >= Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(to.tail));
+  to.half = static_cast<float>(FloatFormat::power_of_two(-f.precision()));
   to.emax = static_cast<float>(FloatFormat::power_of_two(f.emax()));
   to.max = maximum(f);
   to.beyond = f.has_infinity() ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
@@ -93,7 +101,8 @@ double largest_sum(const FloatFormat& f, Direction direction, const DotModel& mo
   const auto terms = static_cast<double>(k), whole = std::exp2(f.precision());
   if (terms <= whole) return terms * p;
   if (model.order == Order::sequential) {
-    if (direction == Direction::nearest || direction == Direction::zero) return whole * p;
+    if (direction == Direction::nearest || direction == Direction::zero || direction == Direction::ties_to_zero)
+      return whole * p;
     return whole * p * std::exp2(std::ceil((terms - whole) / (whole / 2)));
   }
   return terms * p * std::pow(1 + 2 / whole, terms);  // every addition rounds up by one place at most
@@ -123,9 +132,29 @@ bool products_serve(const FloatFormat& f, const FloatFormat& a, const FloatForma
   return bits <= carrier.precision() &&
          (lowest(a) + lowest(b) >= lowest(carrier) || lowest(carrier) + bits - 1 <= lowest(f) - 2);
 }
-/// The same of sums of two values: they are exact, or rounding twice is harmless (Figueroa 1995).
-bool sums_serve(const FloatFormat& f, const FloatFormat& carrier) {
-  return f.emax() + 2 - lowest(f) <= carrier.precision() || 2 * f.precision() + 2 <= carrier.precision();
+/// The same of sums of two values: they are exact, or rounding twice is harmless (Figueroa 1995): to nearest.
+bool sums_serve(const FloatFormat& f, const FloatFormat& carrier, Direction direction = Direction::nearest) {
+  return f.emax() + 2 - lowest(f) <= carrier.precision() ||
+         (direction != Direction::odd && 2 * f.precision() + 2 <= carrier.precision());
+}
+
+/// Whether floats hold all sums of two values.
+bool are_sums_exact(const FloatFormat& f) { return f.emax() + 2 - lowest(f) <= fp32.precision(); }
+
+/// The words that DotEngine draws, where all stages but the outer one are stochastic.
+Draws draws_of(const DotModel& m) {
+  const FloatFormat& multiplier = m.product ? m.product->format : m.accumulator.format;
+  Draws draws;
+  draws.product = (m.input != multiplier) + (m.second() != multiplier);
+  draws.first_term = draws.product + 1 + (multiplier != m.accumulator.format);
+  draws.sum = m.product ? draws.first_term : draws.product;  // fma, or addition
+  draws.term = draws.sum + 1;
+  return draws;
+}
+
+/// Whether rounding in this direction minds what a float loses of an exact result.
+bool minds_rounding_twice(Direction direction) {
+  return direction == Direction::nearest || direction == Direction::ties_to_zero || direction == Direction::odd;
 }
 
 /// The rule of running sums in halves, with the fixes of values beyond the largest; none where they do not serve.
@@ -153,10 +182,12 @@ std::optional<StepRule> rule_of_halves(const DotModel& m) {
 
 std::optional<Plan> make_plan(const DotModel& m) {
   const bool compensated = m.compensation != Compensation::none;
-  if (compensated && m.order == Order::blocked) return {};  // sums of blocks are compensated too
+  if (compensated && (m.order == Order::blocked || !direction_of(m.accumulator.rounding.mode) ||
+                      !is_of_environment(*direction_of(m.accumulator.rounding.mode))))
+    return {};  // sums of blocks are compensated too
   for (const FloatFormat* f : {&m.input, &m.second(), &m.result()})
     if (!holds(fp32, *f) || !f->has_zero || f->storage_bits() > 32) return {};
-  if (m.output && m.output->rounding.flush_inputs) return {};
+  if (m.output && (m.output->rounding.flush_inputs || m.output->rounding.mode == RoundingMode::stochastic)) return {};
   const FloatFormat& multiplier = m.product ? m.product->format : m.accumulator.format;
   if (!keeps_specials(multiplier, m.input) || !keeps_specials(multiplier, m.second())) return {};
 
@@ -172,7 +203,7 @@ std::optional<Plan> make_plan(const DotModel& m) {
       *accumulator, *accumulator, *outer, false, false, false, false, true, false, m.accumulator.rounding.nan, {}};
   const bool exact = m.input.precision() + m.second().precision() <= carrier_bits &&
                      lowest(m.input) + lowest(m.second()) >= lowest(fp32);
-  const bool nearest = accumulator->direction == Direction::nearest;
+  const bool minds = minds_rounding_twice(accumulator->direction);
   if (m.product) {
     const auto product = planned(*m.product);
     if (!product || product->direction != accumulator->direction) return {};
@@ -189,8 +220,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
       fused.product.way = Way::fused;
       if (!compensated && accumulator->rounder.way == Way::plain && runs(fused)) plan.product.rounder.way = Way::fused;
     } else if (product->rounder.way != Way::plain) {
-      plan.odd_product = nearest && !exact && product->rounder.way == Way::aligned;
-      plan.odd_if_tiny = nearest && product->rounder.way == Way::linear;
+      plan.odd_product = minds && !exact && product->rounder.way == Way::aligned;
+      plan.odd_if_tiny = minds && product->rounder.way == Way::linear;
     }
     if (product->rounder.way != Way::plain && accumulator->rounder.way != Way::plain &&
         product->rounder.way != accumulator->rounder.way && plan.product.rounder.way == product->rounder.way)
@@ -203,19 +234,32 @@ std::optional<Plan> make_plan(const DotModel& m) {
   } else {
     plan.product.rounder = {};
     plan.product.rounder.way = Way::fused;
-    plan.odd_sum = nearest;
+    plan.odd_sum = minds;
     plan.signs_tell = false;  // fused sums can be tiny and lose their last bits
   }
-  // Sums of two values to nearest.
-  const FloatFormat& f = accumulator->format;
-  if (nearest && accumulator->rounder.way == Way::aligned && !sums_serve(f, fp32)) plan.odd_sum = true;
+  // Sums of two values.
+  if (minds && accumulator->rounder.way != Way::plain &&
+      !sums_serve(accumulator->format, fp32, accumulator->direction))
+    plan.odd_sum = true;
+
+  plan.exact_sums = are_sums_exact(accumulator->format);
+  if (accumulator->direction == Direction::stochastic) {
+    const bool converts = m.output && m.output->format != m.outer().format,
+               short_products = m.input.precision() + m.second().precision() <= carrier_bits,
+               exact_products = plan.product.rounder.way == Way::plain ||
+                                (plan.product.rounder.way == Way::aligned && exact) ||
+                                (plan.product.rounder.way == Way::linear && short_products);  // tiny ones are not here
+    if (!runs_stochastic() || !exact_products || (converts && same_outer)) return {};
+    plan.draws = draws_of(m);
+  }
 
   if (compensated) {
     if (plan.odd_product || plan.odd_sum) return {};
     plan.signs_tell = false;  // what cancels is zero of either sign
   }
   plan.halves = rule_of_halves(m);
-  const bool by_adder = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned;
+  const bool by_adder = accumulator->direction != Direction::stochastic &&
+                        (plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned);
   plan.signless_zeros = (by_adder && !(plan.halves && plan.halves->sum.way == Way::plain)) ||
                         multiplier.has_negative_zero() !=
                             outer->format.has_negative_zero();  // fnuz products have no -0, floats do
@@ -277,7 +321,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   };
   if (base_.running.sum.way == Way::aligned) sums_to_ = products_to(base_.running.sum.max);
   if (base_.running.sum.way == Way::linear && base_.running.product.way != Way::fused && direction != Direction::zero &&
-      !compensated) {
+      is_of_environment(direction) && !compensated) {
     normal_ = base_;
     for (Rounder* r : {&normal_->running.product, &normal_->running.sum})
       if (r->way == Way::linear) {
@@ -289,13 +333,18 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   const auto in_reach = [](const PlannedStage& s) {
     return 2 * (s.format.emax() + 1) + fp32.precision() - s.format.precision() + 1 <= fp32.emax();
   };
+  base_.running.exact_sums = plan.exact_sums && base_.running.sum.way == Way::aligned;
+  const bool stochastic = direction == Direction::stochastic;
+  in_floats_to_ = stochastic && base_.running.sum.way == Way::linear ? products_to(std::ldexp(1.0, fp32.emax())) : any;
+  normal_from_ =
+      base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
   fused_.running.product.way = Way::fused;
   may_fuse_ = model.compensation == Compensation::none && plan.product.rounder.way == Way::plain &&
               plan.accumulator.rounder.way == Way::plain && runs(fused_.running);
   always_ = plan.product.rounder.way != Way::aligned && plan.accumulator.rounder.way != Way::aligned &&
-            plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny;
+            plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny && !stochastic;
   if (plan.halves) halves_ = TileRules{*plan.halves, base_.outer};
 }
 
@@ -349,6 +398,10 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
     if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
+  if (rules.running.direction == Direction::stochastic) {
+    rules.running.tiny_products = smallest < normal_from_;
+    if (largest > in_floats_to_ || (rules.running.tiny_products && of_products.way == Way::linear)) return {};
+  }
   if (odd_if_tiny_ && tiny) {
     rules.running.odd_product = true;
     if (compensated || !runs(rules.running)) return {};
@@ -357,10 +410,11 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
 }
 
 StepRule Plan::addend_rule() const {
-  StepRule rule{{}, outer.rounder, outer.direction, false, odd_sum && outer.rounder.way == Way::aligned};
+  StepRule rule{{}, outer.rounder, outer.direction, false, odd_sum && outer.rounder.way != Way::plain};
   // Only halves keep the signs of zeros in fp16's sums.
   if (halves && halves->sum.way == Way::plain && outer.format == accumulator.format) rule.carrier = Carrier::half;
   if (rule.sum.fix == Fix::clamp) rule.sum.fix = Fix::clamp_keep;
+  rule.exact_sums = exact_sums && outer.rounder.way == Way::aligned;
   return rule;
 }
 

@@ -26,6 +26,8 @@ struct Plan {
   bool redo_nan;                   ///< the last stage alone does not determine the code words of NaN results
   NanRule nan;                     ///< of all NaN results otherwise
   std::optional<StepRule> halves;  ///< running sums in halves, for operands that these serve
+  bool exact_sums = false;         ///< floats hold the sums of two values
+  Draws draws = {};                ///< of stochastic roundings
 
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
@@ -65,6 +67,8 @@ class RulesOfTiles {
   double products_to_,
       sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
   double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
+  double in_floats_to_;   ///< sums of products up to this magnitude stay among the floats
+  double normal_from_;    ///< products from this magnitude on are no subnormal numbers of their format
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
   bool only_finite_;                      ///< vectors do not know what becomes of infinities
   bool odd_if_tiny_;

@@ -7,6 +7,11 @@
 // because these are exact. Elsewhere (`odd_product`, `odd_sum`) the first rounding is to odd, which keeps ties apart
 // for the second (Boldo & Melquiond 2008: 24 >= p + 2).
 //
+// Ties away, ties toward zero and rounding to odd are no directions of an environment. It truncates, and the stage adds
+// half a unit before, or sets the last bit of what was inexact. Ties away bear a truncation before, whether anything
+// was cut off from half a unit does not matter; ties toward zero bear one where ties to even bear their rounding; to
+// odd must know of everything that was cut off.
+//
 // Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. The adder
 // loses the sign of zeros; the caller derives it from the operands' signs (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
@@ -96,10 +101,10 @@ HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   if constexpr (fix == Fix::over_down) return exchanged(hn::Ge(rounded, least), hn::Min(rounded, max));
 }
 
-/// v rounded by the adder. Toward zero C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
+/// v rounded by the adder. Where it truncates C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
 template <Direction direction, bool product, Fix fix>
 HWY_INLINE V aligned(const Rounder& rule, V v) {
-  constexpr bool is_signed = direction == Direction::zero;
+  constexpr bool is_signed = direction >= Direction::zero;
   const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale);
   V power = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, is_signed ? 0xff80'0000u : 0x7f80'0000u)));
   if constexpr (product) {
@@ -113,7 +118,18 @@ HWY_INLINE V aligned(const Rounder& rule, V v) {
       power = hn::Max(power, emin);
     }
   }
-  return fixed<fix>(rule, hn::NegMulAdd(power, scale, hn::MulAdd(power, scale, v)), v);
+  V moved = v;
+  if constexpr (direction == Direction::ties_to_zero)
+    moved = hn::NegMulAdd(v, hn::Set(d, 0x1p-24f), v);  // the next float toward zero
+  if constexpr (direction == Direction::ties_away || direction == Direction::ties_to_zero)
+    moved = hn::MulAdd(power, hn::Set(d, rule.half), moved);
+  V sum = hn::MulAdd(power, scale, moved);
+  if constexpr (direction == Direction::odd) {
+    const auto inexact = hn::RebindMask(du, hn::Ne(hn::NegMulAdd(power, scale, sum), v));
+    const VU bits = hn::BitCast(du, sum);  // the last one kept is the last one of the sum
+    sum = hn::BitCast(d, hn::IfThenElse(inexact, hn::Or(bits, hn::Set(du, 1)), bits));
+  }
+  return fixed<fix>(rule, hn::NegMulAdd(power, scale, sum), v);
 }
 
 /// Overflow carries into the exponent, Inf and NaN (whose tails are zeros) stay.
@@ -135,6 +151,9 @@ HWY_INLINE V linear(const Rounder& rule, V v) {
     const auto negative = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(di, x)));
     sum = hn::Add(x, direction == Direction::up ? hn::AndNot(negative, mask) : hn::And(negative, mask));
   }
+  if constexpr (direction == Direction::ties_to_zero) sum = hn::Add(x, hn::ShiftRight<1>(mask));
+  if constexpr (direction == Direction::ties_away) sum = hn::Add(x, hn::Xor(mask, hn::ShiftRight<1>(mask)));
+  if constexpr (direction == Direction::odd) sum = hn::Or(x, hn::Add(hn::And(x, mask), mask));  // carries if not 0
   return hn::BitCast(d, hn::AndNot(mask, sum));
 }
 

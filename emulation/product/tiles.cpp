@@ -30,8 +30,9 @@ struct Factors {
 /// Adds one tile of outputs in the model's order.
 class TileSum {
  public:
-  TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const Factors& x)
-      : model_(model), rules_(rules), k_(k), x_(x) {}
+  TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const Factors& x, const Draws& draws,
+          const TileStream& stream)
+      : model_(model), rules_(rules), k_(k), x_(x), draws_(draws), stream_(stream) {}
 
   void run(float* out) {
     const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
@@ -51,20 +52,30 @@ class TileSum {
     }
   }
 
+  /// Adds x by a rule of the outer stage.
+  void add(const StepRule& rule, float* to, const float* x) {
+    set_direction(rule.direction);
+    if (rule.direction == Direction::stochastic) add_tiles_stochastically(rule, drawn_++, stream_, to, x, to);
+    else add_tiles(rule, to, x, to);
+  }
+
  private:
-  void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
+  void part(std::size_t begin, std::size_t end, std::size_t step, float* out) {
     set_direction(rules_.running.direction);
     const std::size_t count = (end - begin - 1) / step + 1;
+    if (rules_.running.direction == Direction::stochastic) {
+      run_stochastic_tile(rules_.running, draws_, drawn_, stream_, count, x_.a + begin * panel_rows, step * panel_rows,
+                          x_.b + begin * panel_columns, step * panel_columns, out);
+      drawn_ += draws_.first_term + (count - 1) * draws_.term;
+      return;
+    }
     if (rules_.running.carrier == Carrier::half)
       return run_half_tile(rules_.running, count, x_.half_a + begin * half_rows, step * half_rows,
                            x_.half_b + begin * half_columns, step * half_columns, out);
     run_tile(rules_.running, count, x_.a + begin * panel_rows, step * panel_rows, x_.b + begin * panel_columns,
              step * panel_columns, out);
   }
-  void add(float* to, const float* x) const {
-    set_direction(rules_.outer.direction);
-    add_tiles(rules_.outer, to, x, to);
-  }
+  void add(float* to, const float* x) { add(rules_.outer, to, x); }
   template <class Partial>
   void halves(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
     if (end - begin == 1) return partial(begin, out, level);
@@ -95,6 +106,9 @@ class TileSum {
   const TileRules& rules_;
   std::size_t k_;
   Factors x_;
+  Draws draws_;
+  TileStream stream_;
+  std::uint64_t drawn_ = 0;  ///< words of each output's stream so far
   std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
 };
 
@@ -150,7 +164,9 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   }
   alignas(64) float out[tile_size], addend[tile_size];
   const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
-  TileSum(w.model, *rules, w.x.k, {a, b, w.a.half_panel(row_panel), w.b.half_panel(column_panel)}).run(out);
+  TileSum sum(w.model, *rules, w.x.k, {a, b, w.a.half_panel(row_panel), w.b.half_panel(column_panel)}, w.plan.draws,
+              {w.model.seed, w.first_stream + top * w.x.n + left, w.x.n});
+  sum.run(out);
 
   const auto each = [&](auto f) {
     for (std::size_t r = 0; r < rows; ++r)
@@ -168,9 +184,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     std::fill(std::begin(addend), std::end(addend), 0.0f);
     for (std::size_t r = 0; r < rows; ++r)
       std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
-    const StepRule rule = w.plan.addend_rule();
-    set_direction(rule.direction);
-    add_tiles(rule, out, addend, out);
+    sum.add(w.plan.addend_rule(), out, addend);
   }
   const Oddities oddities = oddities_of(out);
   if (oddities.nan)
