@@ -109,13 +109,13 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
 template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
   constexpr bool to_odd = direction == Direction::odd && HALFULP_ODD,
-                 odd_first =
-                     (direction == Direction::nearest || direction == Direction::ties_to_zero || to_odd) && HALFULP_ODD;
+                 odd_first = (direction == Direction::nearest || direction == Direction::ties_to_zero || to_odd) &&
+                             HALFULP_ODD;
   const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>,
                                                                              Is<sum_fix>) HWY_ATTR {
     constexpr bool products = odd_first && (product == Way::aligned || product == Way::linear),
-                   sums = odd_first && (sum == Way::aligned ||
-                                        (sum == Way::linear && (product == Way::fused || to_odd)));
+                   sums = odd_first &&
+                          (sum == Way::aligned || (sum == Way::linear && (product == Way::fused || to_odd)));
     const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR {
       f(RunningSums<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{});
     };

@@ -238,8 +238,7 @@ std::optional<Plan> make_plan(const DotModel& m) {
     plan.signs_tell = false;  // fused sums can be tiny and lose their last bits
   }
   // Sums of two values.
-  if (minds && accumulator->rounder.way != Way::plain &&
-      !sums_serve(accumulator->format, fp32, accumulator->direction))
+  if (minds && accumulator->rounder.way != Way::plain && !sums_serve(accumulator->format, fp32, accumulator->direction))
     plan.odd_sum = true;
 
   plan.exact_sums = are_sums_exact(accumulator->format);
@@ -336,8 +335,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   base_.running.exact_sums = plan.exact_sums && base_.running.sum.way == Way::aligned;
   const bool stochastic = direction == Direction::stochastic;
   in_floats_to_ = stochastic && base_.running.sum.way == Way::linear ? products_to(std::ldexp(1.0, fp32.emax())) : any;
-  normal_from_ =
-      base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
+  normal_from_ = base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
   fused_.running.product.way = Way::fused;

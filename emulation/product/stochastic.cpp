@@ -146,8 +146,7 @@ HWY_INLINE V added_stochastically(const Rounder& rule, V x, V y, V sum, VU word)
 /// As `fixed`, of results in which infinities are still there.
 template <Fix fix>
 HWY_INLINE V fixed_sum(const Rounder& rule, V rounded, V v) {
-  if constexpr (fix == Fix::clamp_keep)
-    return hn::IfThenElse(hn::IsFinite(v), fixed<Fix::clamp>(rule, rounded, v), v);
+  if constexpr (fix == Fix::clamp_keep) return hn::IfThenElse(hn::IsFinite(v), fixed<Fix::clamp>(rule, rounded, v), v);
   return fixed<fix>(rule, rounded, v);
 }
 
@@ -220,8 +219,8 @@ HWY_INLINE void with_stochastic(const StepRule& rule, F f) {
 }
 
 HWY_ATTR void stochastic_tile(const StepRule& rule, const Draws& draws, std::uint64_t drawn, const TileStream& stream,
-                              std::size_t count, const float* a, std::size_t a_step, const float* b,
-                              std::size_t b_step, float* out) {
+                              std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step,
+                              float* out) {
   with_stochastic(rule, [&](auto sums) HWY_ATTR {
     decltype(sums)::tile(rule, draws, drawn, stream, count, a, a_step, b, b_step, out);
   });

@@ -106,7 +106,8 @@ void check_floats(const Answered& answer, const CastRule& rule) {
   EXPECT_EQ(answer.chunks.size(), 10u);
   const std::set<std::uint64_t> usual = {0x00, 0x43, 0x7f, 0x80, 0xc3};
   for (const auto& [chunk, digest] : answer.chunks)
-    if (check::exhaustive() || usual.contains(chunk)) EXPECT_EQ(chunk_of_floats(rule, chunk), digest) << "chunk " << chunk;
+    if (check::exhaustive() || usual.contains(chunk))
+      EXPECT_EQ(chunk_of_floats(rule, chunk), digest) << "chunk " << chunk;
 }
 
 class ProfileOfAPeer : public testing::TestWithParam<std::string> {};

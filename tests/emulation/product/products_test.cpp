@@ -83,7 +83,7 @@ TEST(Products, EveryFormatAndMode) {
             random, count);
         if (HasFatalFailure()) return;
       }
-  EXPECT_GT(count.compared, 500'000u);  // on one instruction set, which is all that an Arm CPU has
+  EXPECT_GT(count.compared, 500'000u);              // on one instruction set, which is all that an Arm CPU has
   EXPECT_GT(count.by_vectors, count.compared / 3);  // AVX2 leaves some modes to lockstep.cpp
 }
 
@@ -134,9 +134,9 @@ TEST(Products, EveryOrder) {
                            "in=e4m3,b=e5m2,mul=fp16,acc=fp32", "bf16,promote=fp32", "e5m2,promote=fp32/toward-negative",
                            "fp32", "in=tf32,acc=fp32,mul=exact", "fp16,mul=exact,promote=fp32", "e4m11"})
     for (const char* order : orders)
-      for (const char* more : {"", ",round=toward-zero", ",round=toward-negative", ",round=nearest-away", ",round=to-odd",
-                               ",round=stochastic,seed=3",
-                               ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda", ",nan=propagate"}) {
+      for (const char* more :
+           {"", ",round=toward-zero", ",round=toward-negative", ",round=nearest-away", ",round=to-odd",
+            ",round=stochastic,seed=3", ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda", ",nan=propagate"}) {
         compare_all_kinds(std::string(base) + ",order=" + order + more, random, count);
         if (HasFatalFailure()) return;
       }
