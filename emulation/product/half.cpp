@@ -174,7 +174,8 @@ void with_half_sums(const StepRule& rule, F f) {
       case Fix::over_down:
         if constexpr (direction == Direction::down) return fix(Is<Fix::over_down>{});
         break;
-      case Fix::clamp_keep: break;
+      case Fix::clamp_keep:
+      case Fix::watched: break;
     }
     throw std::logic_error("products: no such overflow in halves");
   };

@@ -35,9 +35,19 @@ struct RunningSums {
     return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd_sum>(s, product(rule, a, b)));
   }
 
-  /// R rows and N vectors of columns.
+  /// The larger magnitude, where sums are watched. One such number for all rows would wait for itself.
+  static HWY_INLINE V watched(V most, V s) {
+    if constexpr (sum_fix != Fix::watched) return most;
+#if HALFULP_ODD
+    return V{_mm512_range_ps(most.raw, s.raw, 0b1011)};
+#else
+    return hn::Max(most, hn::Abs(s));
+#endif
+  }
+
+  /// R rows and N vectors of columns. Returns whether no watched sum is beyond the largest value.
   template <std::size_t R, std::size_t N>
-  static HWY_INLINE void rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step,
+  static HWY_INLINE bool rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step,
                               const float* HWY_RESTRICT b, std::size_t b_step, float* HWY_RESTRICT out) {
     const StepRule constants = rule;  // a copy that no store can change: its vectors stay in registers
     const std::size_t lanes = hn::Lanes(d);
@@ -45,6 +55,12 @@ struct RunningSums {
     for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t j = 0; j < N; ++j) s[r][j] = product(constants, hn::Set(d, a[r]), column[j]);
+    V most[2] = {hn::Zero(d), hn::Zero(d)};
+    const auto watch = [&] HWY_ATTR {
+      for (std::size_t r = 0; r < R; ++r)
+        for (std::size_t j = 0; j < N; ++j) most[r % 2] = watched(most[r % 2], s[r][j]);
+    };
+    watch();
     for (std::size_t i = 1; i < count; ++i) {
       a += a_step, b += b_step;
       for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
@@ -52,23 +68,28 @@ struct RunningSums {
         const V row = hn::Set(d, a[r]);
         for (std::size_t j = 0; j < N; ++j) s[r][j] = next(constants, s[r][j], row, column[j]);
       }
+      watch();
     }
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
+    if constexpr (sum_fix != Fix::watched) return true;
+    return hn::AllTrue(d, hn::Le(hn::Max(most[0], most[1]), hn::Set(d, constants.sum.max)));
   }
 
-  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
+  static HWY_ATTR HWY_NOINLINE bool tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
                                          const float* b, std::size_t b_step, float* out) {
     constexpr std::size_t lanes = hn::MaxLanes(d);
     if constexpr (lanes == panel_columns) {
-      rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
+      return rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
     } else {
       // 16 registers. Eight sums at once hide an adder's latency; a stage that rounds has constants in registers too.
       constexpr bool by_operations = product_way <= Way::plain && sum_way == Way::plain;
       constexpr std::size_t together = lanes == 1 ? 1 : 2, few = (by_operations ? 8 : 4) / together;
       for (std::size_t r = 0; r < panel_rows; r += few)
         for (std::size_t j = 0; j < panel_columns; j += together * lanes)
-          rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j);
+          if (!rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j))
+            return false;
+      return true;
     }
   }
 
@@ -101,6 +122,7 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
     case Fix::over_down:
       if constexpr (direction == Direction::down) return both(Is<Fix::over_down>{});
       break;
+    case Fix::watched: return f(Is<Fix::none>{}, Is<Fix::watched>{});
   }
   throw std::logic_error("products: no such overflow in this direction");
 }
@@ -179,9 +201,11 @@ HWY_INLINE void with_steps(const StepRule& rule, F f) {
   throw std::logic_error("products: stochastic sums have kernels of their own");
 }
 
-HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+HWY_ATTR bool tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                    std::size_t b_step, float* out) {
-  with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::tile(rule, count, a, a_step, b, b_step, out); });
+  bool holds = true;
+  with_steps(rule, [&](auto steps) HWY_ATTR { holds = decltype(steps)::tile(rule, count, a, a_step, b, b_step, out); });
+  return holds;
 }
 HWY_ATTR void add(const StepRule& rule, const float* x, const float* y, float* out) {
   with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::add(rule, x, y, out); });
@@ -251,10 +275,12 @@ void set_direction(Direction direction) {
 #endif
 }
 
-void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out) {
-  if (rule.compensation != Compensation::none) return run_compensated_tile(rule, count, a, a_step, b, b_step, out);
-  HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
+  if (rule.compensation == Compensation::none)
+    return HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
+  run_compensated_tile(rule, count, a, a_step, b, b_step, out);
+  return true;
 }
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) {
   if (rule.carrier == Carrier::half) return add_half_tiles(x, y, out);

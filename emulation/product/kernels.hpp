@@ -29,6 +29,7 @@ enum class Fix : std::uint8_t {
   over,        ///< both become Inf (or NaN, as `beyond` says)
   over_up,     ///< positive ones become Inf (NaN), negative ones -max
   over_down,   ///< the opposite
+  watched,     ///< sums only: run_tile tells whether there were any, and its results hold only where there were none
 };
 
 /// Where kernels round to: what the environment can do, in the order of MXCSR, and what needs more work in an
@@ -71,12 +72,15 @@ struct StepRule {
   Carrier carrier = Carrier::single;
   /// Of stochastic rounding: floats hold every sum; products may be below the format's normal numbers.
   bool exact_sums = false, tiny_products = false;
+  /// Of running sums that can be watched instead of being fixed: operands are finite, and so are sums without a fix.
+  bool watchable = false;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the
 /// starting as the first product. Zero results have the right sign if both ways are fused or plain. Preconditions: the
-/// environment rounds in rule.direction; count > 0; runs(rule).
-void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+/// environment rounds in rule.direction; count > 0; runs(rule). Returns whether results hold: false only where sums
+/// were watched and one was beyond the largest value.
+bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out);
 
 /// The same for the compensations kahan and neumaier. run_tile calls it.

@@ -32,6 +32,7 @@ std::optional<Direction> direction_of(RoundingMode mode) {
     case RoundingMode::to_odd: return Direction::odd;
     case RoundingMode::stochastic: return Direction::stochastic;
   }
+  return {};
 }
 
 const FloatFormat& format_of(Carrier carrier) { return carrier == Carrier::single ? fp32 : fp16; }
@@ -336,6 +337,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   const bool stochastic = direction == Direction::stochastic;
   in_floats_to_ = stochastic && base_.running.sum.way == Way::linear ? products_to(std::ldexp(1.0, fp32.emax())) : any;
   normal_from_ = base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
+  watched_to_ = 0x1p60 / static_cast<double>(k);
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
   fused_.running.product.way = Way::fused;
@@ -396,6 +398,9 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
     if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
+  rules.running.watchable = of_sums.way == Way::aligned && of_sums.fix != Fix::none && of_products.fix == Fix::none &&
+                            finite && largest <= watched_to_ && !compensated &&
+                            rules.running.direction != Direction::stochastic;
   if (rules.running.direction == Direction::stochastic) {
     rules.running.tiny_products = smallest < normal_from_;
     if (largest > in_floats_to_ || (rules.running.tiny_products && of_products.way == Way::linear)) return {};

@@ -92,7 +92,7 @@ HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   const auto exchanged = [&](auto within, V otherwise) HWY_ATTR {
     return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond)));
   };
-  if constexpr (fix == Fix::none) return rounded;
+  if constexpr (fix == Fix::none || fix == Fix::watched) return rounded;
   if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
   if constexpr (fix == Fix::clamp_keep)
     return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);

@@ -31,8 +31,8 @@ struct Factors {
 class TileSum {
  public:
   TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const Factors& x, const Draws& draws,
-          const TileStream& stream)
-      : model_(model), rules_(rules), k_(k), x_(x), draws_(draws), stream_(stream) {}
+          const TileStream& stream, bool* watches)
+      : model_(model), rules_(rules), k_(k), x_(x), draws_(draws), stream_(stream), watches_(watches) {}
 
   void run(float* out) {
     const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
@@ -72,8 +72,17 @@ class TileSum {
     if (rules_.running.carrier == Carrier::half)
       return run_half_tile(rules_.running, count, x_.half_a + begin * half_rows, step * half_rows,
                            x_.half_b + begin * half_columns, step * half_columns, out);
-    run_tile(rules_.running, count, x_.a + begin * panel_rows, step * panel_rows, x_.b + begin * panel_columns,
-             step * panel_columns, out);
+    const auto run = [&](const StepRule& rule) {
+      return run_tile(rule, count, x_.a + begin * panel_rows, step * panel_rows, x_.b + begin * panel_columns,
+                      step * panel_columns, out);
+    };
+    if (*watches_ && rules_.running.watchable) {
+      StepRule watched = rules_.running;
+      watched.sum.fix = Fix::watched;
+      *watches_ = run(watched);
+      if (*watches_) return;
+    }
+    run(rules_.running);
   }
   void add(float* to, const float* x) { add(rules_.outer, to, x); }
   template <class Partial>
@@ -108,6 +117,7 @@ class TileSum {
   Factors x_;
   Draws draws_;
   TileStream stream_;
+  bool* watches_;            ///< whether sums beyond the largest value, which a tile would have to redo, are rare
   std::uint64_t drawn_ = 0;  ///< words of each output's stream so far
   std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
 };
@@ -144,7 +154,7 @@ bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t
 
 template <class Words>
 void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel,
-              std::optional<ScalarOutputs<Words>>& scalar, std::vector<Redone>& redone) {
+              std::optional<ScalarOutputs<Words>>& scalar, std::vector<Redone>& redone, bool& watches) {
   const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
   const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
   const auto redo = [&](std::size_t r, std::size_t j) {
@@ -165,7 +175,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   alignas(64) float out[tile_size], addend[tile_size];
   const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
   TileSum sum(w.model, *rules, w.x.k, {a, b, w.a.half_panel(row_panel), w.b.half_panel(column_panel)}, w.plan.draws,
-              {w.model.seed, w.first_stream + top * w.x.n + left, w.x.n});
+              {w.model.seed, w.first_stream + top * w.x.n + left, w.x.n}, &watches);
   sum.run(out);
 
   const auto each = [&](auto f) {
@@ -203,6 +213,7 @@ std::vector<Redone> run_tiles(const Work<Words>& w) {
   struct Own {
     std::optional<ScalarOutputs<Words>> scalar;
     std::vector<Redone> redone;
+    bool watches = true;
   };
   tbb::enumerable_thread_specific<Own> all;
   const std::size_t row_panels = w.a.extents.size(), column_panels = w.b.extents.size();
@@ -211,7 +222,7 @@ std::vector<Redone> run_tiles(const Work<Words>& w) {
     Own& own = all.local();
     for (std::size_t j = range.rows().begin(); j != range.rows().end(); ++j)
       for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i)
-        run_tile(w, i, j, own.scalar, own.redone);
+        run_tile(w, i, j, own.scalar, own.redone, own.watches);
   });
   std::vector<Redone> redone;
   for (const Own& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());

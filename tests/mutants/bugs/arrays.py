@@ -51,6 +51,8 @@ BUGS = [
      "rules.running.tiny_products = smallest < normal_from_;", "", "products"),
     ("products: conversions draw no words", "emulation/product/plan.cpp",
      "draws.product = (m.input != multiplier) + (m.second() != multiplier);", "", "products"),
+    ("products: nobody looks at what was watched", "emulation/product/tiles.cpp",
+     "if (*watches_) return;", "return;", "products"),
     ("products: streams beyond 2^32 are those of others", "emulation/product/stochastic.cpp",
      "common_ = common_ && first >> 32 == high_", "common_ = true || first >> 32 == high_", "products"),
     ("products: outputs are rounded with words of an array", "emulation/product/plan.cpp",
