@@ -118,8 +118,8 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
     own.elements = end - begin;
     for (std::size_t i = begin; i < end; ++i) {
       own.nan += values[i] != values[i];
-      own.to_zero += (values[i] == 0) & (before[i] != 0);
-      own.inexact += (values[i] != before[i]) & (values[i] == values[i]);
+      own.to_zero += int{values[i] == 0} & int{before[i] != 0};  // no branches
+      own.inexact += int{values[i] != before[i]} & int{values[i] == values[i]};
     }
   });
 }

@@ -183,7 +183,6 @@ Loss loss_by_value(const ChosenFormat& c, std::span<const float> values, std::sp
   Loss loss;
   if (values.empty()) return loss;
   std::vector<float> after(values.size());
-  ElementRun run;
   ValueRange range;
   if (const BlockFormat* const f = c.block()) {
     BlockOptions options;

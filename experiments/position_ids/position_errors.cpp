@@ -257,9 +257,8 @@ void alibi_claims(Run& run) {
 /// What follows from the spacing of ids and, where phases are spread evenly, from chance.
 class ErrorClaims {
  public:
-  ErrorClaims(const std::vector<FormatChoice>& formats, const PositionFactors& frequencies,
-              const PositionFactors& slopes)
-      : formats_(formats), frequencies_(frequencies), slopes_(slopes) {}
+  ErrorClaims(const PositionFactors& frequencies, const PositionFactors& slopes)
+      : frequencies_(frequencies), slopes_(slopes) {}
 
   void take(const FormatChoice& choice, std::int64_t tokens, const std::array<PositionErrors, setups.size()>& angles,
             const std::array<PositionErrors, setups.size()>& biases) {
@@ -346,7 +345,6 @@ class ErrorClaims {
     return 2 / half_pi_high * sum / static_cast<double>(count * frequencies_.exact.size());
   }
 
-  const std::vector<FormatChoice>& formats_;
   const PositionFactors &frequencies_, &slopes_;
   Json largest_ = Json::object(), largest_measured_ = Json::object(), lost_ = Json::object(),
        lost_measured_ = Json::object();
@@ -426,7 +424,7 @@ void position_errors(const Config& config, Run& run) {
   run.trace.append(factors_trace);
   const auto angles = sweep(formats, frequencies, true, lengths, run, 0.2, 0.6);
   const auto biases = sweep(formats, slopes, false, lengths, run, 0.6, 0.8);
-  ErrorClaims claims(formats, frequencies, slopes);
+  ErrorClaims claims(frequencies, slopes);
   for (std::size_t f = 0; f < formats.size(); ++f) {
     for (const auto& row : setups) {
       const bool repair = row.value == Setup::fp32;

@@ -111,7 +111,7 @@ TEST_F(AccumulationReport, HarmonicSeriesByRounding) {
   for (const Json& row : report["results"]["harmonic"]["rows"]) rows[row[0]][row[1]] = row;
   ASSERT_EQ(rows.size(), 3u);
   for (auto& [format, by] : rows) {
-    const auto sum = [&](const char* mode) { return number_of(by.at(mode)[2]["value"]).value(); };
+    const auto sum = [&by = by](const char* mode) { return number_of(by.at(mode)[2]["value"]).value(); };
     EXPECT_EQ(by.at("toward-negative")[2], by.at("toward-zero")[2]) << format;
     EXPECT_LT(sum("toward-zero"), sum("nearest-even")) << format;
     EXPECT_LE(sum("nearest-even"), sum("nearest-away")) << format;
