@@ -8,9 +8,9 @@
 // for the second (Boldo & Melquiond 2008: 24 >= p + 2).
 //
 // Ties away, ties toward zero and rounding to odd are no directions of an environment. It truncates, and the stage adds
-// half a unit before, or sets the last bit of what was inexact. Ties away bear a truncation before, whether anything
-// was cut off from half a unit does not matter; ties toward zero bear one where ties to even bear their rounding; to
-// odd must know of everything that was cut off.
+// half a unit before, or sets the last bit of what was inexact. Truncating twice is harmless for ties away: half a unit
+// goes up, with or without more behind it. For ties toward zero it is harmless where rounding twice is harmless for
+// ties to even. Rounding to odd must know of everything that was cut off.
 //
 // Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. The adder
 // loses the sign of zeros; the caller derives it from the operands' signs (Plan::negative_zero).

@@ -59,8 +59,9 @@ class TileWords {
     b = {hn::Xor3(upper(p1), b.c1, hn::Load(d64, keys_[round][0])), p1,
          hn::Xor3(upper(p0), b.c3, hn::Load(d64, keys_[round][1])), p0};
   }
-  /// Two rounds done. Streams that differ only in the lowest word have its product in the first round alone, which does
-  /// not change with the block, and share one in each of the two.
+  /// The words after two rounds. Where streams differ only in their lowest word, one of the two products of a round is
+  /// the same for all of them. Of the other ones, the first round's is the same for every block: the constructor has
+  /// computed it.
   HWY_INLINE HWY_ATTR Blocks start(std::size_t r, std::size_t half) const {
     const V64 stream = hn::Load(d64, streams_[r][half]);
     if (HWY_UNLIKELY(!common_)) {
@@ -135,9 +136,8 @@ HWY_INLINE V by_adder(const Rounder& rule, V v, VU word) {
 HWY_INLINE V added_stochastically(const Rounder& rule, V x, V y, V sum, VU word) {
   const V larger = V{_mm512_range_ps(x.raw, y.raw, 0b0111)}, smaller = V{_mm512_range_ps(x.raw, y.raw, 0b0110)};
   const V lost = hn::Sub(smaller, hn::Sub(sum, larger));  // of the sign of the sum, or none; NaN if that is not finite
-  const V exponent = hn::Sub(hn::Set(d, static_cast<float>(55 - rule.tail)), V{_mm512_getexp_ps(sum.raw)});
-  const __mmask16 some = _mm512_cmp_ps_mask(lost.raw, _mm512_setzero_ps(), _CMP_NEQ_OQ);
-  const VU below{_mm512_maskz_cvttps_epu32(some, _mm512_scalef_ps(hn::Abs(lost).raw, exponent.raw))};
+  const hn::Mask<decltype(du)> some{_mm512_cmp_ps_mask(lost.raw, _mm512_setzero_ps(), _CMP_NEQ_OQ)};
+  const VU below = hn::IfThenElseZero(some, scaled(hn::Abs(lost), sum, 55 - rule.tail));
   const VU bits = hn::BitCast(du, sum), mask = hn::Set(du, (std::uint32_t{1} << rule.tail) - 1);
   const auto up = carries(hn::Add(hn::ShiftLeftSame(bits, 32 - rule.tail), below), word);
   return hn::BitCast(d, plus_where(up, hn::AndNot(mask, bits), std::uint32_t{1} << rule.tail));

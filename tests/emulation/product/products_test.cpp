@@ -4,6 +4,7 @@
 
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <array>
 
 namespace halfulp {
@@ -71,7 +72,7 @@ void compare_all_kinds(const std::string& text, Random& random, Count& count) {
 }
 
 TEST(Products, EveryFormatAndMode) {
-  Count count;
+  Count count, of_others;
   Random random{1};
   for (const char* format : formats)
     for (const std::string& mode : every_mode("stochastic,seed=7"))
@@ -80,11 +81,12 @@ TEST(Products, EveryFormatAndMode) {
         compare_all_kinds(
             "in=" + std::string(format) + ",round=" + mode +
                 (std::string(more).find("acc") == std::string::npos ? ",acc=" + std::string(format) : "") + more,
-            random, count);
+            random, std::ranges::find(modes, mode) != std::end(modes) ? count : of_others);
         if (HasFatalFailure()) return;
       }
-  EXPECT_GT(count.compared, 500'000u);              // on one instruction set, which is all that an Arm CPU has
-  EXPECT_GT(count.by_vectors, count.compared / 3);  // AVX2 leaves some modes to lockstep.cpp
+  EXPECT_GT(count.compared, 500'000u);  // on one instruction set, which is all that an Arm CPU has
+  EXPECT_GT(count.by_vectors, count.compared / 2);
+  EXPECT_GT(of_others.by_vectors, 0u);  // without AVX-512 most of them are lockstep.cpp's
 }
 
 /// Every product and every sum of two finite values of narrow formats: tiles of 8 rows and 16 columns, whose operands
