@@ -1,5 +1,6 @@
 #include <halfulp/training/microscope.hpp>
 
+#include <halfulp/training/counting.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 #include <halfulp/training/record_fields.hpp>
 
@@ -93,7 +94,7 @@ void Microscope::see(const Sighting& s) {
   row.elements += s.values.size();
   count_rows(s.values.size(), 1, row.zeros,
              [values = s.values](std::size_t begin, std::size_t end, std::uint64_t& own) {
-               for (std::size_t i = begin; i < end; ++i) own += values[i] == 0;
+               own = count_zeros(values.subspan(begin, end - begin));
              });
   row.underflowed += s.tally->to_zero;
   row.overflowed += s.tally->overflow;

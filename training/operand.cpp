@@ -6,6 +6,7 @@
 #include <halfulp/emulation/product/kernels.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/work.hpp>
+#include <halfulp/training/counting.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
@@ -102,21 +103,25 @@ void count(std::span<const float> before, const BlockElement& element, const Pol
   tally.elements += before.size();
   const BlockGrid& grid = x.grid;
   count_rows(grid.rows, grid.columns, tally, [&](std::size_t begin, std::size_t end, Tally& own) {
-    for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t first = 0; first < grid.columns; first += grid.block_columns) {
-        const float scale = x.scales[grid.index(i, first)] * x.outer;
+    std::vector<float> most(grid.across);
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t row = i * grid.columns;
+      bool numbers = true;
+      for (std::size_t b = 0; b < grid.across; ++b) {
+        const float scale = x.scales[i / grid.block_rows * grid.across + b] * x.outer;
         const double limit = largest * static_cast<double>(scale);
         // Beyond this float is what is beyond the limit in double.
-        float most = limit > 0 ? static_cast<float>(limit) : std::numeric_limits<float>::infinity();
-        if (static_cast<double>(most) > limit && limit > 0) most = std::nextafter(most, 0.0f);
-        const std::size_t last = i * grid.columns + std::min(grid.columns, first + grid.block_columns);
-        for (std::size_t at = i * grid.columns + first; at < last; ++at) {
-          const float after = x.elements[at];
-          own.nan += (after != after) | (scale != scale);
-          own.to_zero += (after == 0) & (before[at] != 0);
-          own.overflow += std::fabs(before[at]) > most;
-        }
+        most[b] = limit > 0 ? static_cast<float>(limit) : std::numeric_limits<float>::infinity();
+        if (static_cast<double>(most[b]) > limit && limit > 0) most[b] = std::nextafter(most[b], 0.0f);
+        numbers &= scale == scale;
       }
+      const RoundedElements lost = count_rounded(
+          before.subspan(row, grid.columns), x.elements.subspan(row, grid.columns), grid.block_columns, most.data());
+      own.nan += lost.nan, own.to_zero += lost.to_zero, own.overflow += lost.beyond;
+      if (numbers) continue;
+      for (std::size_t j = 0; j < grid.columns; ++j)  // where the scale is NaN, so is everything
+        own.nan += std::isnan(x.scales[grid.index(i, j)] * x.outer) && !std::isnan(x.elements[row + j]);
+    }
   });
 }
 
@@ -163,7 +168,9 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
     for (std::size_t i = begin; i < end; ++i)
       for (std::size_t first = 0; first < k; first += grid.block_columns) {
         const float scale = scales[grid.index(i, first)];
-        for (std::size_t j = first; j < std::min(k, first + grid.block_columns); ++j) own[i * k + j] *= scale;
+        float* const x = own.data() + i * k + first;
+        const std::size_t size = std::min(k - first, grid.block_columns);
+        for (std::size_t j = 0; j < size; ++j) x[j] *= scale;
       }
   });
   scales.clear();

@@ -1,6 +1,7 @@
 #include <halfulp/training/product_errors.hpp>
 
 #include <halfulp/emulation/block/block.hpp>
+#include <halfulp/training/counting.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,9 +24,10 @@ std::vector<std::size_t> spread(std::size_t size, std::size_t most) {
   return places;
 }
 
-/// A row of an operand (of B: a column), along k, in double: as it came, and as the model takes it.
+/// The numbers of a ProductLine.
 struct Line {
   std::vector<double> came, taken;
+  ProductLine seen() const { return {came.data(), taken.data()}; }
 };
 
 /// Line `line` of product `product`. `place` says where element (line, l) of one product is.
@@ -33,36 +35,19 @@ Line line_of(std::span<const float> memory, Placement place, const PolicyOperand
              std::size_t size, std::size_t line, std::size_t k) {
   const std::size_t row = product * size + line;  // of the operand, which holds all products
   Line values{std::vector<double>(k), std::vector<double>(k)};
+  const std::size_t first = product * size * k + place(line, 0), step = place(0, 1);
+  const std::size_t own = operand.transposed ? first : row * k, own_step = operand.transposed ? step : 1;
   for (std::size_t l = 0; l < k; ++l) {
-    const std::size_t at = product * size * k + place(line, l);
-    values.came[l] = static_cast<double>(memory[at]);
-    double value = static_cast<double>(operand.elements[operand.transposed ? at : row * k + l]);
-    if (!operand.scales.empty()) value *= static_cast<double>(operand.scales[operand.grid.index(row, l)]);
-    values.taken[l] = value * static_cast<double>(operand.outer);
+    values.came[l] = static_cast<double>(memory[first + l * step]);
+    values.taken[l] = static_cast<double>(operand.elements[own + l * own_step]);
+  }
+  const std::size_t block = operand.scales.empty() ? k : operand.grid.block_columns;
+  for (std::size_t begin = 0; begin < k; begin += block) {
+    double scale = static_cast<double>(operand.outer);
+    if (!operand.scales.empty()) scale *= static_cast<double>(operand.scales[operand.grid.index(row, begin)]);
+    for (std::size_t l = begin; l < std::min(k, begin + block); ++l) values.taken[l] *= scale;
   }
   return values;
-}
-
-/// An output in double: of the operands as they came, as they were taken, and of the magnitudes of the latter's terms.
-struct Sums {
-  double came, taken, size;
-};
-
-Sums sums_of(const Line& a, const Line& b, double bias) {
-  constexpr std::size_t lanes = 4;
-  double came[lanes] = {bias}, taken[lanes] = {bias}, size[lanes] = {std::fabs(bias)};
-  const auto add = [&](std::size_t l, std::size_t lane) {
-    const double product = a.taken[l] * b.taken[l];
-    came[lane] += a.came[l] * b.came[l];
-    taken[lane] += product;
-    size[lane] += std::fabs(product);
-  };
-  std::size_t l = 0;
-  for (; l + lanes <= a.came.size(); l += lanes)
-    for (std::size_t lane = 0; lane < lanes; ++lane) add(l + lane, lane);
-  for (std::size_t lane = 0; l + lane < a.came.size(); ++lane) add(l + lane, lane);
-  const auto sum = [](const double(&x)[lanes]) { return (x[0] + x[1]) + (x[2] + x[3]); };
-  return {sum(came), sum(taken), sum(size)};
 }
 
 /// Whether every operation of the model's sums is in fp32, to nearest.
@@ -98,25 +83,30 @@ void ProductMeter::see(const ProductSighting& p) {
   const Placement place_a = p.x.place_a(), place_b = p.x.place_b();
   const Placement line_of_b{place_b.column, place_b.row};
   std::vector<Line> a(rows.size());
+  std::vector<ProductLine> seen(rows.size());
   for_rows(rows.size(), k, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r) a[r] = line_of(p.x.a, place_a, p.a, rows[r] / m, m, rows[r] % m, k);
+    for (std::size_t r = begin; r < end; ++r) {
+      a[r] = line_of(p.x.a, place_a, p.a, rows[r] / m, m, rows[r] % m, k);
+      seen[r] = a[r].seen();
+    }
   });
-  std::vector<Sums> sums(rows.size() * columns.size());
+  std::vector<ThreeSums> sums(columns.size() * rows.size());  // column by column
   for_rows(columns.size(), rows.size() * k, [&](std::size_t begin, std::size_t end) {
     for (std::size_t c = begin; c < end; ++c) {
       const std::size_t column = columns[c];
       const double bias = p.bias.empty() ? 0 : static_cast<double>(p.bias[column]);
-      Line b;
-      for (std::size_t r = 0; r < rows.size(); ++r) {
-        if (r == 0 || rows[r] / m != rows[r - 1] / m) b = line_of(p.x.b, line_of_b, p.b, rows[r] / m, n, column, k);
-        sums[r * columns.size() + c] = sums_of(a[r], b, bias);
+      for (std::size_t r = 0, next; r < rows.size(); r = next) {  // the rows of one product
+        const std::size_t product = rows[r] / m;
+        for (next = r + 1; next < rows.size() && rows[next] / m == product;) ++next;
+        const Line b = line_of(p.x.b, line_of_b, p.b, product, n, column, k);
+        sum_products(std::span(seen).subspan(r, next - r), b.seen(), k, bias, &sums[c * rows.size() + r]);
       }
     }
   });
   for (std::size_t r = 0; r < rows.size(); ++r)
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const std::size_t at = rows[r] * n + columns[c];
-      const auto& [y, z, size] = sums[r * columns.size() + c];
+      const auto& [y, z, size] = sums[c * rows.size() + r];
       const auto s = static_cast<double>(p.sums[at]), d = static_cast<double>(p.result[at]);
       if (!std::isfinite(y) || !std::isfinite(z) || !std::isfinite(s) || !std::isfinite(d)) {
         ++e.non_finite;

@@ -4,9 +4,9 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/spelling.hpp>
+#include <halfulp/training/counting.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -102,9 +102,8 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
     if (!s.keeps_floats()) quantize(*f, s.rounding, values, values, random, tally);
     else if (tally)
       count_rows(values.size(), 1, *tally, [=](std::size_t begin, std::size_t end, Tally& own) {
-        own.elements = end - begin;
-        for (const float v : values.subspan(begin, end - begin))
-          own.nan += v != v, own.subnormal += (v != 0) & (std::fabs(v) < std::numeric_limits<float>::min());
+        const SpecialFloats special = count_special(values.subspan(begin, end - begin));
+        own.elements = end - begin, own.nan = special.nan, own.subnormal = special.subnormal;
       });
     return;
   }
@@ -115,12 +114,11 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
   quantize_block_values(*s.block(), s.rounding, values, values.size() / columns, columns, values, {random, amax});
   if (!tally) return;
   count_rows(values.size(), 1, *tally, [&](std::size_t begin, std::size_t end, Tally& own) {
-    own.elements = end - begin;
-    for (std::size_t i = begin; i < end; ++i) {
-      own.nan += values[i] != values[i];
-      own.to_zero += int{values[i] == 0} & int{before[i] != 0};  // no branches
-      own.inexact += int{values[i] != before[i]} & int{values[i] == values[i]};
-    }
+    const std::size_t size = end - begin;
+    constexpr float no_limit = std::numeric_limits<float>::infinity();
+    const RoundedElements lost = count_rounded(std::span(before).subspan(begin, size), values.subspan(begin, size),
+                                               size, &no_limit);
+    own.elements = size, own.nan = lost.nan, own.to_zero = lost.to_zero, own.inexact = lost.changed;
   });
 }
 

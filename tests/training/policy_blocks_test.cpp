@@ -185,16 +185,17 @@ TEST(DelayedScales, GoOnFromACheckpoint) {
   }
 }
 
-/// What rounding an operand into blocks did, by the definition of MXFP8: scales 2^(floor(log2 amax) - 8), and an
-/// element overflows beyond 464 of them, half a place above 448.
-TEST(BlockOperands, AreCounted) {
+/// What rounding an operand into blocks of 32 did, by the definition of MX: scales 2^(floor(log2 amax) - emax), and an
+/// element overflows beyond `most` of them, half a place above the largest. FP4 has no NaN: it is the scale's.
+void expect_counts(const char* format, int emax, double most) {
+  SCOPED_TRACE(format);
   const std::size_t rows = 37, k = 150;
   std::vector<float> values = numbers(rows * k, 9);
   for (std::size_t i = 0; i < values.size(); i += 7) values[i] = std::ldexp(values[i], -18);
   values[3 * k + 40] = std::numeric_limits<float>::quiet_NaN();
   Tally expected, tally;
   PolicyOperand operand;
-  operand.take({BlockFormat(parse_block_format("mxfp8e4m3"))}, values, rows, k, false, {1, 2, 3}, {}, &tally);
+  operand.take({BlockFormat(parse_block_format(format))}, values, rows, k, false, {1, 2, 3}, {}, &tally);
   std::vector<float> after;
   operand.values(rows, k, after);
   for (std::size_t i = 0; i < rows; ++i)
@@ -207,7 +208,7 @@ TEST(BlockOperands, AreCounted) {
       for (std::size_t j = first; j < last; ++j) {
         const double v = static_cast<double>(values[i * k + j]);
         expected.nan += nan;
-        expected.overflow += !nan && amax > 0 && std::fabs(v) > 464 * std::ldexp(1.0, std::ilogb(amax) - 8);
+        expected.overflow += !nan && amax > 0 && std::fabs(v) > most * std::ldexp(1.0, std::ilogb(amax) - emax);
         expected.to_zero += !nan && v != 0 && after[i * k + j] == 0;
       }
     }
@@ -218,6 +219,11 @@ TEST(BlockOperands, AreCounted) {
   EXPECT_EQ(tally.nan, 32u);
   EXPECT_GT(tally.overflow, 20u);
   EXPECT_GT(tally.to_zero, 20u);
+}
+
+TEST(BlockOperands, AreCounted) {
+  expect_counts("mxfp8e4m3", 8, 464);
+  expect_counts("mxfp4", 2, 7);
 }
 
 }  // namespace policy_blocks_test

@@ -2,6 +2,7 @@
 
 #include <halfulp/report/environment.hpp>
 #include <halfulp/report/finding.hpp>
+#include <halfulp/training/counting.hpp>
 #include <halfulp/training/runs/tables.hpp>
 
 #include <fmt/format.h>
@@ -48,15 +49,15 @@ void ModelWatch::before(const training::Site& site, training::Role role, const t
   ExponentRow& row = gradients_.at({site.kind, std::string(site.name), role},
                                    [&] { return ExponentRow{site.kind, std::string(site.name), role}; });
   training::count_rows(values.size(), 1, row, [=](std::size_t begin, std::size_t end, ExponentRow& own) {
+    const std::span<const float> piece = values.subspan(begin, end - begin);
     std::array<std::uint64_t, 256> counts{};
-    for (const float value : values.subspan(begin, end - begin)) {
-      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
-      ++counts[magnitude >> 23];
-      if (magnitude < 0x00800000u) {
-        if (magnitude == 0) ++own.zeros;
-        else ++own.counts[static_cast<std::size_t>(std::bit_width(magnitude) - 1)];
-      }
-    }
+    training::count_exponents(piece, counts.data());
+    own.zeros += training::count_zeros(piece);
+    if (counts[0] > own.zeros)
+      for (const float value : piece)
+        if (const auto magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+            magnitude != 0 && magnitude < 0x00800000u)
+          ++own.counts[static_cast<std::size_t>(std::bit_width(magnitude) - 1)];
     own.non_finite += counts[255];
     for (std::size_t e = 1; e < 255; ++e)
       own.counts[static_cast<std::size_t>(static_cast<int>(e) - 127 - lowest_exponent)] += counts[e];

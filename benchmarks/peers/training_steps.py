@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Times a training step of a transformer in PyTorch under policies of halfulp.torch, and under torchao's emulation,
+relative to plain torch in fp32.
+
+usage: training_steps.py [--quick] [--only WORD] [--out OUT.json]
+
+The model has two layers of width 256 and 4 heads, 8 x 128 tokens, and SGD. torch and halfulp take all cores. A round
+makes every kind of step once, in an order of its own, so that what else the machine does meets all of them alike; a row
+has the median of the rounds' ratios, and their quartiles. With every=10, which counts one step of ten, a row is the mean
+of ten steps. Exit status 1 without torch or halfulp.
+"""
+import argparse
+import contextlib
+import dataclasses
+import json
+import random
+import statistics
+import sys
+import time
+
+POLICIES = ("amp-bf16", "bf16-sr", "fp8-hybrid", "te-current", "torchao-tensorwise", "torchao-rowwise", "mxfp8", "mxfp4",
+            "nvfp4", "fp8-deepseek")
+UNITS = ("hopper.wgmma.fp16.fp32", "hopper.wgmma.e4m3.fp32")
+WATCHED = "mxfp8", "fp8-hybrid"
+PLAIN = "torch, fp32"
+WIDTH, HEADS, BATCH, LENGTH, WORDS = 256, 4, 8, 128, 64
+
+
+def network(torch):
+    """Pre-norm layers of attention and a perceptron, as in GPT-2."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            q, k, v = (t.reshape(BATCH, LENGTH, HEADS, -1).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1))
+            seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(seen.transpose(1, 2).reshape(BATCH, LENGTH, WIDTH))
+            return x + self.down(F.gelu(self.up(self.between(x))))
+
+    class Transformer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
+            self.layers, self.last, self.head = nn.Sequential(Layer(), Layer()), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+
+        def forward(self, tokens):
+            return self.head(self.last(self.layers(self.words(tokens) + self.places(torch.arange(LENGTH)))))
+
+    torch.manual_seed(1)
+    return Transformer()
+
+
+class Steps:
+    """Steps of a model of its own."""
+
+    def __init__(self, torch, around=None, change=None, count=1):
+        self.model, self.count = network(torch), count
+        if change:
+            change(self.model)
+        self.around = around(self.model) if around else contextlib.nullcontext()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.loss_of = torch.nn.functional.cross_entropy
+        self.tokens = torch.randint(0, WORDS, (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(2))
+
+    def seconds_a_step(self):
+        start = time.perf_counter()
+        for _ in range(self.count):
+            self.optimizer.zero_grad()
+            with self.around:
+                logits = self.model(self.tokens[:, :-1])
+                self.loss_of(logits.reshape(-1, WORDS), self.tokens[:, 1:].reshape(-1)).backward()
+            self.optimizer.step()
+        return (time.perf_counter() - start) / self.count
+
+
+def kinds_of_steps(torch, halfulp):
+    """{name: what makes it}; the first is what the others are held against"""
+    def emulated(policy, rules=None):
+        return lambda model: halfulp.torch.emulate(model, policy, rules)
+
+    def of_torchao(recipe):
+        def change(model):
+            from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+            config = dataclasses.replace(Float8LinearConfig.from_recipe_name(recipe), emulate=True)
+            convert_to_float8_training(model, config=config)
+        return change
+
+    kinds = {PLAIN: lambda: Steps(torch)}
+    for policy in POLICIES:
+        kinds[policy] = lambda policy=policy: Steps(torch, emulated(policy))
+    for unit in UNITS:
+        policy = {"name": unit, "title": "products of a matrix unit", "source": "this benchmark",
+                  "rules": [{"operators": ["linear", "attention-scores", "attention-values"], "operands": unit.split(".")[2], "accumulate": unit}]}
+        kinds[unit] = lambda policy=policy: Steps(torch, emulated(policy))
+    for policy in WATCHED:
+        kinds[policy + ", every=10"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.emulate(model, policy, every=10), count=10)
+        kinds[f"microscope, {policy}"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.microscope(model, policy, every=10), count=10)
+    for recipe in ("tensorwise", "rowwise"):
+        kinds[f"torchao {recipe}, emulate"] = lambda recipe=recipe: Steps(torch, change=of_torchao(recipe))
+    return kinds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], usage=__doc__.split("usage: ")[1].split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="3 rounds instead of 15")
+    parser.add_argument("--only", default="", help="rows whose names have this in them")
+    parser.add_argument("--out", help="a file for the ratios, as JSON")
+    options = parser.parse_args()
+    try:
+        import torch
+        import halfulp.torch
+    except ImportError as why:
+        print(f"training_steps.py: skipped: {why}", file=sys.stderr)
+        return 1
+    steps, skipped = {}, {}
+    for name, make in kinds_of_steps(torch, halfulp).items():
+        if name != PLAIN and options.only not in name:
+            continue
+        try:
+            steps[name] = make()
+            steps[name].seconds_a_step()
+        except (ImportError, AttributeError, NotImplementedError, RuntimeError, TypeError) as why:
+            skipped[name] = " ".join(str(why).split())[:200]
+            steps.pop(name, None)
+    seconds = {name: [] for name in steps}
+    order = random.Random(1)
+    for _ in range(3 if options.quick else 15):
+        for name in order.sample(list(steps), len(steps)):
+            seconds[name].append(steps[name].seconds_a_step())
+    rows = {}
+    for name, its in seconds.items():
+        ratios = sorted(s / plain for s, plain in zip(its, seconds[PLAIN]))
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        rows[name] = {"milliseconds": 1e3 * statistics.median(its), "ratio": middle, "quartiles": [low, high]}
+    print(f"a training step, {torch.get_num_threads()} threads, torch {torch.__version__}, halfulp {halfulp.__version__}\n")
+    print(f"{'':36}      ms   ratio   quartiles")
+    for name, row in rows.items():
+        print(f"{name:36} {row['milliseconds']:7.1f} {row['ratio']:7.2f}   {row['quartiles'][0]:.2f} {row['quartiles'][1]:.2f}")
+    for name, why in skipped.items():
+        print(f"{name:36} skipped: {why}")
+    if options.out:
+        with open(options.out, "w") as out:
+            json.dump({"torch": torch.__version__, "halfulp": halfulp.__version__, "threads": torch.get_num_threads(),
+                       "rows": rows, "skipped": skipped}, out, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
