@@ -1,10 +1,12 @@
 // In place of device/runtime.cu where there is no nvcc.
-#include <halfulp/cuda/kernels.hpp>
+#include <halfulp/cuda/borrowed.hpp>
 
 #include <stdexcept>
 
 namespace halfulp::cuda {
 namespace {
+
+[[noreturn]] void none() { throw std::logic_error("cuda: built without CUDA"); }
 
 class NoGpu final : public Gpu {
  public:
@@ -22,9 +24,6 @@ class NoGpu final : public Gpu {
   void fill(Lane, void*, unsigned char, std::size_t) const override { none(); }
   void launched(std::string_view) const override { none(); }
   void wait(Lane, std::string_view) const override { none(); }
-
- private:
-  [[noreturn]] static void none() { throw std::logic_error("cuda: built without CUDA"); }
 };
 
 }  // namespace
@@ -33,5 +32,8 @@ const Gpu& native_gpu() {
   static const NoGpu gpu;
   return gpu;
 }
+
+void narrow_in(const Stream&, const NarrowArgs&) { none(); }
+void widen_in(const Stream&, const WidenArgs&) { none(); }
 
 }  // namespace halfulp::cuda

@@ -1,4 +1,5 @@
 // halfulp's own quantize, encode and decode: sixteen bytes of floats per thread and step, two steps in flight.
+#include <halfulp/cuda/borrowed.hpp>
 #include <halfulp/cuda/device/launch.cuh>
 
 namespace halfulp::cuda {
@@ -83,29 +84,44 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 template <class N, class Out>
-void start(Lane lane, const NarrowArgs& x) {
-  narrow<N, Out><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>(
+void start(cudaStream_t stream, const NarrowArgs& x) {
+  narrow<N, Out><<<blocks_moving(x.count / each), threads_per_block, 0, stream>>>(
       {x.plan, x.random}, reinterpret_cast<const std::uint32_t*>(x.in), static_cast<Out*>(x.out), x.count);
 }
+void start(cudaStream_t stream, const NarrowArgs& x) {
+  if (x.bytes == 0)
+    with_narrow<NarrowResult::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(stream, x); });
+  else if (x.bytes == 1)
+    with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(stream, x); });
+  else with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(stream, x); });
+}
+
 template <class Code>
-void start(Lane lane, const WidenArgs& x) {
-  widened<Code><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>(
+void start(cudaStream_t stream, const WidenArgs& x) {
+  widened<Code><<<blocks_moving(x.count / each), threads_per_block, 0, stream>>>(
       x.plan, static_cast<const Code*>(x.in), reinterpret_cast<std::uint32_t*>(x.out), x.count);
+}
+void start(cudaStream_t stream, const WidenArgs& x) {
+  if (x.bytes == 1) start<std::uint8_t>(stream, x);
+  else start<std::uint16_t>(stream, x);
+}
+
+template <class Args>
+void start_in(const Stream& stream, const Args& x) {
+  const auto check = [](cudaError_t status, const char* what) {
+    if (status != cudaSuccess) throw GpuError(std::string("cuda: ") + what + ": " + cudaGetErrorString(status), false);
+  };
+  check(cudaSetDevice(stream.device), "device");
+  start(static_cast<cudaStream_t>(stream.handle), x);
+  check(cudaGetLastError(), "launch");
 }
 
 }  // namespace
 
-void launch_narrow(Lane lane, const NarrowArgs& x) {
-  if (x.bytes == 0)
-    with_narrow<NarrowResult::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
-  else if (x.bytes == 1)
-    with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
-  else with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
-}
+void launch_narrow(Lane lane, const NarrowArgs& x) { start(stream_of(lane), x); }
+void launch_widen(Lane lane, const WidenArgs& x) { start(stream_of(lane), x); }
 
-void launch_widen(Lane lane, const WidenArgs& x) {
-  if (x.bytes == 1) start<std::uint8_t>(lane, x);
-  else start<std::uint16_t>(lane, x);
-}
+void narrow_in(const Stream& stream, const NarrowArgs& x) { start_in(stream, x); }
+void widen_in(const Stream& stream, const WidenArgs& x) { start_in(stream, x); }
 
 }  // namespace halfulp::cuda

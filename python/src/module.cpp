@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   add_operations(m);
   add_products(m);
   add_tensors(m);
+  add_device(m);
   add_precision(m);
   add_layers(m);
   add_updates(m);

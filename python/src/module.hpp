@@ -103,6 +103,7 @@ void add_arrays(nb::module_& m);
 void add_operations(nb::module_& m);
 void add_products(nb::module_& m);
 void add_tensors(nb::module_& m);
+void add_device(nb::module_& m);
 void add_precision(nb::module_& m);
 void add_layers(nb::module_& m);
 void add_updates(nb::module_& m);

@@ -11,7 +11,8 @@ from .. import _core
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
-from ._tensors import as_any_format, as_any_rounding, check, format_named, fresh_seed, holds, is_fake, is_simple, result_dtype, widened
+from . import _device
+from ._tensors import as_any_format, as_any_rounding, check, check_device, format_named, fresh_seed, holds, is_fake, is_simple, result_dtype, widened
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
@@ -20,7 +21,8 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     """Rounds a tensor to a format or a block format, and returns its values.
 
     x: floats of any shape and strides: float64, float32, float16, bfloat16, float8. Each is rounded once, from its
-    exact value (block formats take float64 through float32). format, rounding, overflow, random_bits, stream, first,
+    exact value (block formats take float64 through float32). A tensor on a GPU is rounded there, to a plain format from at
+    most float32, if halfulp was built with CUDA. format, rounding, overflow, random_bits, stream, first,
     axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a fresh seed of
     `generator` (default: torch's own) in every call.
 
@@ -36,7 +38,7 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     >>> quantize(torch.tensor([1.05, 1000.0]), "e4m3", overflow="saturate")
     tensor([  1., 448.])
     """
-    check(x, "x")
+    check(x, "x", on_gpu=True)
     if out is None and not is_simple(x):
         text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward)
         return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule)
@@ -83,9 +85,14 @@ def _rounding_of(text: str) -> Rounding:
 
 def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None) -> torch.Tensor:
     """Values of a checked tensor, without a gradient."""
+    dtype = result_dtype(x, f)
+    if (queue := _device.queue_of(x)) is not None:
+        values = widened(x)
+        result = torch.empty_like(values)
+        _device.narrow(queue, values, f, r, result, seed, stream, first)
+        return result.to(dtype)
     if isinstance(f, BlockFormat):
         return _quantize_blocks(x, f, r, seed, stream, first, axis)
-    dtype = result_dtype(x, f)
     if dtype is x.dtype and (dtype is torch.float32 or dtype is torch.float64) and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor():
         values = x
     else:
@@ -114,7 +121,7 @@ def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, seed: int, st
 
 
 def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None, out: torch.Tensor) -> torch.Tensor:
-    check(out, "out")
+    check(out, "out", on_gpu=True)
     if is_fake(out) or is_fake(x):
         raise TypeError("out: while torch only asks for shapes there is none; accepted: no out")
     if out.requires_grad:
@@ -180,12 +187,15 @@ def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
     if isinstance(f, BlockFormat):
         raise TypeError(f"format: {f} is a block format; accepted here: a Format; halfulp.quantize_blocks() has those code words")
-    check(x, "x")
+    check(x, "x", on_gpu=True)
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x: a tensor that requires a gradient, which code words do not have; accepted: x.detach()")
     dtype, values, given = _code_dtype(f), widened(x), 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
-    result = _contiguous_output(out, x.shape, dtype)
-    _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), given, stream, first)
+    result = _contiguous_output(out, values, dtype)
+    if (queue := _device.queue_of(values)) is not None:
+        _device.narrow(queue, values, f, r, result, given, stream, first)
+    else:
+        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), given, stream, first)
     return result if out is None else written(result)
 
 
@@ -199,8 +209,9 @@ def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None)
     f = as_any_format(format)
     if isinstance(f, BlockFormat) or not isinstance(codes, torch.Tensor):
         raise TypeError(f"codes: {type(codes).__name__} of {f}; accepted: a tensor of integers and a Format")
-    if codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype is torch.bool or codes.device.type != "cpu" or codes.layout is not torch.strided:
-        raise TypeError(f"codes: a tensor of {codes.dtype}, {codes.layout}, on {codes.device}; accepted: integers in the CPU's memory")
+    if codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype is torch.bool or codes.layout is not torch.strided:
+        raise TypeError(f"codes: a tensor of {codes.dtype}, {codes.layout}, on {codes.device}; accepted: integers")
+    check_device(codes, "codes", "integers in the CPU's memory", on_gpu=True)
     if not Format("fp32").holds(f):
         raise TypeError(f"format: float32 does not hold the values of {f}; accepted here: formats within fp32; halfulp.decode() has float64")
     wanted = _code_dtype(f)
@@ -211,15 +222,19 @@ def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None)
             raise ValueError(f"codes: {low if low < 0 else high} is no code word of {f}; accepted: 0 to {2**f.bits - 1}")
         codes = wide.to(wanted)
     codes = codes.contiguous()
-    result = _contiguous_output(out, codes.shape, torch.float32)
-    _core.decode_at(f, f.storage_bytes, codes.data_ptr(), result.data_ptr(), codes.numel())
+    result = _contiguous_output(out, codes, torch.float32)
+    if (queue := _device.queue_of(codes)) is not None:
+        _device.widen(queue, codes, f, result)
+    else:
+        _core.decode_at(f, f.storage_bytes, codes.data_ptr(), result.data_ptr(), codes.numel())
     return result if out is None else written(result)
 
 
-def _contiguous_output(out: torch.Tensor | None, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+def _contiguous_output(out: torch.Tensor | None, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`out`, or a new tensor: of x's shape, where x is."""
     if out is None:
-        return torch.empty(shape, dtype=dtype, device="cpu")
-    if not isinstance(out, torch.Tensor) or out.dtype is not dtype or out.shape != shape or not out.is_contiguous() or out.requires_grad or out.device.type != "cpu":
+        return torch.empty(x.shape, dtype=dtype, device=x.device)
+    if not isinstance(out, torch.Tensor) or out.dtype is not dtype or out.shape != x.shape or not out.is_contiguous() or out.requires_grad or out.device != x.device:
         described = f"{out.dtype} of shape {tuple(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
-        raise TypeError(f"out: {described}; accepted: a contiguous tensor of {dtype} and shape {tuple(shape)}, without a gradient, in the CPU's memory")
+        raise TypeError(f"out: {described}; accepted: a contiguous tensor of {dtype} and shape {tuple(x.shape)}, without a gradient, on {x.device}")
     return out

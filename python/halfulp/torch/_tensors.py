@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from . import _device
 from .._arrays import as_format, as_rounding
 from .._core import BlockFormat, Format, Rounding, names_block_format
 
@@ -18,8 +19,8 @@ ACCEPTED = "a dense tensor of floats in the CPU's memory"
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def check(x: Any, argument: str) -> torch.Tensor:
-    """The tensor, if it is one that can be read. TypeError or ValueError otherwise."""
+def check(x: Any, argument: str, on_gpu: bool = False) -> torch.Tensor:
+    """The tensor, if it is one that can be read. TypeError or ValueError otherwise. on_gpu: in a GPU's memory too."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{argument}: {type(x).__name__}; accepted: {ACCEPTED}")
     if x.is_nested:
@@ -30,9 +31,19 @@ def check(x: Any, argument: str) -> torch.Tensor:
         raise TypeError(f"{argument}: a quantized tensor; accepted: {ACCEPTED}, such as {argument}.dequantize()")
     if x.dtype not in FLOATS:
         raise TypeError(f"{argument}: a tensor of {x.dtype}; accepted: {ACCEPTED}")
-    if x.device.type != "cpu" and not is_fake(x):
-        raise ValueError(f"{argument}: a tensor on {x.device}; accepted: {ACCEPTED}")
+    if x.device.type != "cpu":
+        check_device(x, argument, ACCEPTED, on_gpu)
     return x
+
+
+def check_device(x: torch.Tensor, argument: str, accepted: str, on_gpu: bool) -> None:
+    """ValueError for a tensor where nothing can be computed here."""
+    if x.device.type == "cpu" or is_fake(x):
+        return
+    if x.device.type != "cuda" or not on_gpu:
+        raise ValueError(f"{argument}: a tensor on {x.device}; accepted: {accepted}")
+    if why := _device.missing():
+        raise ValueError(f"{argument}: a tensor on {x.device}, and halfulp has no kernels for it ({why}); accepted: {accepted}, such as {argument}.cpu()")
 
 
 def is_fake(x: torch.Tensor) -> bool:
@@ -52,7 +63,7 @@ def widened(x: torch.Tensor) -> torch.Tensor:
     """The same values as contiguous float32, or float64 if they are that; without a copy where they are so already."""
     x = x.detach()
     if x._is_zerotensor():
-        x = torch.zeros(x.shape, dtype=x.dtype, device="cpu")
+        x = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     if x.dtype is not torch.float32 and x.dtype is not torch.float64:
         x = x.to(torch.float32)
     return x.resolve_neg().contiguous()
@@ -109,6 +120,7 @@ def fresh_seed(seed: int | None, generator: torch.Generator | None) -> torch.Ten
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             raise ValueError(f"seed: {seed!r}; accepted: an integer from 0 to 2^63 - 1")
         return torch.tensor(seed, dtype=torch.int64, device="cpu")
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise TypeError(f"generator: {type(generator).__name__}; accepted: a torch.Generator")
+    if generator is not None and (not isinstance(generator, torch.Generator) or generator.device.type != "cpu"):
+        described = f"one on {generator.device}" if isinstance(generator, torch.Generator) else type(generator).__name__
+        raise TypeError(f"generator: {described}; accepted: a torch.Generator of the CPU, which draws the seed alone")
     return torch.randint(2**63 - 1, (), generator=generator, dtype=torch.int64, device="cpu")

@@ -2,7 +2,7 @@
 
 EMULATION, LAYERS, MATRICES, SUMS = "torch/_emulation.py", "torch/_layers.py", "torch/_matrices.py", "torch/_sums.py"
 ELEMENTS, ROUNDING, PRODUCTS = "torch/_elementwise.py", "torch/_rounding.py", "torch/_products.py"
-OPTIMIZER, WATCH, MICROSCOPE, CONVERT, DISTRIBUTED = (f"torch/_{name}.py" for name in ("optimizer", "watch", "microscope", "convert", "distributed"))
+OPTIMIZER, WATCH, MICROSCOPE, CONVERT, DISTRIBUTED, DEVICE = (f"torch/_{name}.py" for name in ("optimizer", "watch", "microscope", "convert", "distributed", "device"))
 
 BUGS = [
     ("an evaluation counts as a step", EMULATION, "            if self._scales is None:\n", "            if True:\n", "models", "evaluation"),
@@ -39,4 +39,7 @@ BUGS = [
     ("hook: a ring begins at rank 0", DISTRIBUTED, "total = pieces[piece][piece]", "total = pieces[0][piece]", "distributed", ""),
     ("microscope: what is computed a second time is in a user's autocast", MICROSCOPE, 'torch.enable_grad(), torch.autocast("cpu", enabled=False):', "torch.enable_grad():", "coverage", "microscopes"),
     ("memory of any type is handed on as fp32", "torch/_handlers.py", "if x.dtype is not torch.float32 or not x.is_contiguous():", "if False:", "coverage", "memory_of"),
+    ("gpu: memory that is not aligned is handed on", DEVICE, "return x.clone() if x.data_ptr() % _ALIGNMENT else x", "return x", "device", "bits_are"),
+    ("gpu: code words beyond the format are decoded", DEVICE, ">= 2**format.bits:", ">= 2**32:", "device", "kernels_do_not"),
+    ("gpu: a tensor is refused nowhere", "torch/_tensors.py", 'if x.device.type != "cuda" or not on_gpu:', "if False:", "device", "without_kernels"),
 ]
