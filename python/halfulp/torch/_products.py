@@ -11,7 +11,7 @@ import torch
 from .. import _core
 from .._core import ProductModel, Rounding
 from ..products import text_of_model
-from ._tensors import as_any_format, check, fresh_seed, widened
+from ._tensors import as_any_format, check, fresh_seed, is_simple, widened
 
 Model = ProductModel | str | Mapping[str, Any]
 
@@ -168,6 +168,8 @@ def _seed(plan: tuple[str, bool], seed: int | None, generator: torch.Generator |
 
 def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: tuple[str, bool], seed: torch.Tensor | None, stream: int) -> torch.Tensor:
     """Brings operands to stacks of matrices, and the result back."""
+    simple = is_simple(a) and is_simple(b) and (bias is None or is_simple(bias))
+    product: Any = _computed if simple else torch.ops.halfulp.product
     if a.dim() == 0 or b.dim() == 0:
         raise ValueError("a and b: numbers; accepted: vectors, matrices and stacks of them")
     x, y = a.unsqueeze(0) if a.dim() == 1 else a, b.unsqueeze(1) if b.dim() == 1 else b
@@ -175,11 +177,11 @@ def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: t
         raise ValueError(f"a and b: shapes {tuple(a.shape)} and {tuple(b.shape)}, whose inner sizes differ")
     if y.dim() == 2:  # one matrix for all: rows of every stack lie below each other
         stack, rows = x.shape[:-2], x.shape[-2]
-        d = torch.ops.halfulp.product(x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1]), y.unsqueeze(0), bias, seed, plan[0], stream)
+        d = product(x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1]), y.unsqueeze(0), bias, seed, plan[0], stream)
         d = d.reshape(*stack, rows, y.shape[-1])
     else:
         stack = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        d = torch.ops.halfulp.product(x.expand(*stack, *x.shape[-2:]).reshape(math.prod(stack), *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(math.prod(stack), *y.shape[-2:]), bias, seed, plan[0], stream)
+        d = product(x.expand(*stack, *x.shape[-2:]).reshape(math.prod(stack), *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(math.prod(stack), *y.shape[-2:]), bias, seed, plan[0], stream)
         d = d.reshape(*stack, x.shape[-2], y.shape[-1])
     if a.dim() == 1:
         d = d.squeeze(-2)
@@ -208,8 +210,7 @@ def _laid_out(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
     return x.contiguous(), False
 
 
-@torch.library.custom_op("halfulp::product", mutates_args=(), schema="(Tensor a, Tensor b, Tensor? bias, Tensor? seed, str plan, int stream) -> Tensor")
-def _product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, seed: torch.Tensor | None, plan: str, stream: int) -> torch.Tensor:
+def _computed(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, seed: torch.Tensor | None, plan: str, stream: int) -> torch.Tensor:
     (count, m, k), n = a.shape, b.shape[2]
     x, a_turned = _laid_out(a.detach())
     y, b_turned = _laid_out(b.detach())
@@ -218,6 +219,9 @@ def _product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, seed: 
     if d.numel():
         _models(plan)[0](count, m, n, k, x.data_ptr(), a_turned, y.data_ptr(), b_turned, 0 if row is None else row.data_ptr(), d.data_ptr(), 0 if seed is None else int(seed), stream)
     return d
+
+
+_product = torch.library.custom_op("halfulp::product", _computed, mutates_args=(), schema="(Tensor a, Tensor b, Tensor? bias, Tensor? seed, str plan, int stream) -> Tensor")
 
 
 @_product.register_fake
