@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times a training step of a transformer in PyTorch under policies of halfulp.torch, and under torchao's emulation,
-relative to plain torch in fp32.
+"""Times a training step of a transformer in PyTorch under policies of halfulp.torch, torchao's emulation and
+QPyTorch's quantizers, relative to plain torch in fp32.
 
 usage: training_steps.py [--quick] [--only WORD] [--out OUT.json]
 
@@ -22,7 +22,7 @@ POLICIES = ("amp-bf16", "bf16-sr", "fp8-hybrid", "te-current", "torchao-tensorwi
             "nvfp4", "fp8-deepseek")
 UNITS = ("hopper.wgmma.fp16.fp32", "hopper.wgmma.e4m3.fp32")
 WATCHED = "mxfp8", "fp8-hybrid"
-PLAIN = "torch, fp32"
+PLAIN, UNSCALED = "torch, fp32", "e4m3-e5m2-unscaled"
 WIDTH, HEADS, BATCH, LENGTH, WORDS = 256, 4, 8, 128, 64
 
 
@@ -91,6 +91,22 @@ def kinds_of_steps(torch, halfulp):
             convert_to_float8_training(model, config=config)
         return change
 
+    def of_qpytorch(model):
+        """Its quantizers around every linear layer, as its documentation puts them into a network."""
+        from qtorch import FloatingPoint
+        from qtorch.quant import Quantizer
+
+        class Linear(torch.nn.Linear):
+            operand = Quantizer(forward_number=FloatingPoint(4, 3), forward_rounding="nearest")
+            result = Quantizer(backward_number=FloatingPoint(5, 2), backward_rounding="nearest")
+
+            def forward(self, x):
+                y = torch.nn.functional.linear(self.operand(x), self.operand(self.weight), self.bias)
+                return self.result(y)
+        for module in model.modules():
+            if type(module) is torch.nn.Linear:
+                module.__class__ = Linear
+
     kinds = {PLAIN: lambda: Steps(torch)}
     for policy in POLICIES:
         kinds[policy] = lambda policy=policy: Steps(torch, emulated(policy))
@@ -101,6 +117,10 @@ def kinds_of_steps(torch, halfulp):
     for policy in WATCHED:
         kinds[policy + ", every=10"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.emulate(model, policy, every=10), count=10)
         kinds[f"microscope, {policy}"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.microscope(model, policy, every=10), count=10)
+    e4m3 = {"name": UNSCALED, "title": "linear layers of E4M3, gradients in E5M2, without scales", "source": "this benchmark",
+            "rules": [{"operators": ["linear"], "operands": {"activation": "e4m3", "weight": "e4m3", "gradient-of-activation": "e5m2"}}]}
+    kinds[UNSCALED] = lambda: Steps(torch, emulated(e4m3))
+    kinds["QPyTorch, " + UNSCALED] = lambda: Steps(torch, change=of_qpytorch)
     for recipe in ("tensorwise", "rowwise"):
         kinds[f"torchao {recipe}, emulate"] = lambda recipe=recipe: Steps(torch, change=of_torchao(recipe))
     return kinds
