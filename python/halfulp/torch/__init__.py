@@ -1,6 +1,7 @@
 """halfulp for PyTorch: tensors in, tensors out, gradients by a rule that is stated.
 
 quantize, encode, decode       rounding to a format or a block format; code words and their values
+cast                           as libraries, specifications and CPUs cast
 matmul, bmm, linear,           products by a product model or a matrix unit, with models of their own for the two
 conv2d, attention              products of the backward pass
 emulate, PolicyOptimizer       whole models and their updates under a precision policy
@@ -25,8 +26,8 @@ from ._emulation import emulate
 from ._microscope import ablate, microscope
 from ._optimizer import PolicyOptimizer, optim
 from ._products import attention, bmm, conv2d, linear, matmul
-from ._rounding import decode, encode, quantize
+from ._rounding import cast, decode, encode, quantize
 from ._sums import rotary
 
-__all__ = ["PolicyLinear", "PolicyOptimizer", "ablate", "attention", "bmm", "communication_hook", "conv2d", "convert", "decode", "emulate", "encode", "linear", "matmul",
+__all__ = ["PolicyLinear", "PolicyOptimizer", "ablate", "attention", "bmm", "cast", "communication_hook", "conv2d", "convert", "decode", "emulate", "encode", "linear", "matmul",
            "microscope", "optim", "quantize", "rotary"]

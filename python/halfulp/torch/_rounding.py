@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import _core
+from .. import _core, casts
+from .._arrays import as_format
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
@@ -154,25 +155,81 @@ def _save_rule(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.rule, ctx.dtype = inputs[7], inputs[0].dtype
 
 
-def _gradient_of_quantize(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+def _gradient_by_rule(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
     if ctx.rule != "ste":
         format, _, rounding = ctx.rule.partition("|")
         gradient = quantize(gradient, format, rounding=_rounding_of(rounding) if rounding else "nearest-even")
-    return gradient.to(ctx.dtype), None, None, None, None, None, None, None
+    return gradient.to(ctx.dtype)
+
+
+def _gradient_of_quantize(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    return _gradient_by_rule(ctx, gradient), None, None, None, None, None, None, None
 
 
 _quantize_operator.register_autograd(_gradient_of_quantize, setup_context=_save_rule)
 
 
+# --- casts ----------------------------------------------------------------------------------------
+
+def cast(x: torch.Tensor, profile: str, to: Any, *, backward: Any = "ste") -> torch.Tensor:
+    """Casts a tensor as a library, a specification or a CPU does, and returns its values. The profile (a name from
+    halfulp.profiles()) decides what becomes of NaN, infinities and overflow.
+
+    x: as in quantize(), in the CPU's memory; it is cast from the format of its dtype. to: a format. Returns x's dtype if it holds every value of `to`, else float32. backward: as in quantize().
+    Works under torch.compile(fullgraph=True), as torch.ops.halfulp.cast. Raises ValueError where the profile does not
+    offer the conversion, TypeError naming the argument.
+
+    >>> cast(torch.tensor([449.0, 465.0]), "ml_dtypes", "e4m3"), cast(torch.tensor([449.0, 465.0]), "cuda-satfinite", "e4m3")
+    (tensor([448.,  nan]), tensor([448., 448.]))
+    """
+    check(x, "x")
+    if not isinstance(profile, str):
+        raise TypeError(f"profile: {profile!r}; accepted: a name that halfulp.profiles() lists")
+    format, rule = _name_of_format(to), _backward_rule(backward)
+    if is_simple(x):
+        return _cast(x, profile, format, rule)
+    return torch.ops.halfulp.cast(x.detach() if rule == "none" else x, profile, format, rule)
+
+
+_WORDS = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _name_of_format(to: Any) -> str:
+    return str(as_format(to, "to"))
+
+
+def _cast(x: torch.Tensor, profile: str, to: str, backward: str) -> torch.Tensor:
+    words = x.detach().resolve_neg().contiguous().view(_WORDS[x.element_size()])  # NumPy does not know every dtype
+    values = torch.from_numpy(casts.cast(words.reshape(-1).numpy(), profile, to, from_=as_format(x.dtype)))
+    return values.reshape(x.shape).to(result_dtype(x, format_named(to)))
+
+
+_cast_operator = torch.library.custom_op("halfulp::cast", _cast, mutates_args=(), schema="(Tensor x, str profile, str to, str backward) -> Tensor")
+
+
+@_cast_operator.register_fake
+def _(x: torch.Tensor, profile: str, to: str, backward: str) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=result_dtype(x, format_named(to)), device=x.device)
+
+
+def _save_rule_of_cast(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.rule, ctx.dtype = inputs[3], inputs[0].dtype
+
+
+def _gradient_of_cast(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    return _gradient_by_rule(ctx, gradient), None, None, None
+
+
+_cast_operator.register_autograd(_gradient_of_cast, setup_context=_save_rule_of_cast)
+
+
 # --- code words -----------------------------------------------------------------------------------
 
-_CODES = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
-
-
 def _code_dtype(f: Format) -> torch.dtype:
-    if f.storage_bytes not in _CODES:
+    if f.storage_bytes > 4:
         raise TypeError(f"format: {f} has code words of {f.bits} bits; accepted here: up to 32")
-    return _CODES[f.storage_bytes]
+    return _WORDS[f.storage_bytes]
 
 
 def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,

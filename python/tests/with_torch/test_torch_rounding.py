@@ -1,4 +1,4 @@
-"""halfulp.torch's quantize, encode and decode against those of NumPy's door."""
+"""halfulp.torch's quantize, encode, decode and cast against those of NumPy's door."""
 import numpy as np
 import pytest
 
@@ -223,3 +223,48 @@ def test_refusedquantization(arguments):
     with pytest.raises((TypeError, ValueError)) as caught:
         ht.quantize(torch.ones(3), **{"format": "e4m3", **arguments})
     assert next(iter(arguments)) in str(caught.value) or str(next(iter(arguments.values()))) in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("profile", ["ml_dtypes", "torch", "cuda-satfinite"])
+@pytest.mark.parametrize("to", ["e4m3", "e5m2"])
+def test_casts_are_numpys(profile, to, dtype):
+    x = values(9, 21).to(dtype)
+    words = x.view(torch.int32 if dtype is torch.float32 else torch.int16).numpy()
+    try:
+        expected = halfulp.cast(words.view(np.uint32 if dtype is torch.float32 else np.uint16), profile, to, ht._rounding.as_format(dtype))
+    except ValueError as why:
+        with pytest.raises(ValueError, match=str(why).split(";")[0][:40]):
+            ht.cast(x, profile, to)
+        return
+    result = ht.cast(x.T, profile, to)  # with strides
+    assert result.dtype is dtype and result.shape == (21, 9)
+    same(result.to(torch.float32).T, expected)
+
+
+def test_profiles_differ_and_gradients_follow_the_rule():
+    x = torch.tensor([449.0, 465.0, 1.05], requires_grad=True)
+    y = ht.cast(x, "cuda-satfinite", "e4m3")
+    assert y.tolist() == [448, 448, 1] and ht.cast(x.detach(), "ml_dtypes", "e4m3")[1].isnan()
+    y.backward(torch.full((3,), 1.1))
+    assert x.grad.tolist() == pytest.approx([1.1] * 3)
+    x.grad = None
+    ht.cast(x, "ml_dtypes", "e4m3", backward="e5m2").backward(torch.full((3,), 1.1))
+    assert x.grad.tolist() == [1, 1, 1]
+    assert not ht.cast(x, "ml_dtypes", "e4m3", backward=None).requires_grad
+
+
+def test_cast_is_an_operator_of_torch():
+    x = values(3, 5).nan_to_num(1).requires_grad_()
+    torch.library.opcheck(torch.ops.halfulp.cast.default, (x, "ml_dtypes", "e5m2", "ste"))
+    compiled = torch.compile(lambda t: ht.cast(t, "ml_dtypes", "e5m2") * 2, fullgraph=True, backend="aot_eager")
+    same(compiled(x).detach(), ht.cast(x.detach(), "ml_dtypes", "e5m2") * 2)
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: ht.cast(torch.ones(2), "nobody", "e4m3"), "nobody"), (lambda: ht.cast(torch.ones(2), 3, "e4m3"), "profile: 3"),
+    (lambda: ht.cast([1.0], "ml_dtypes", "e4m3"), "x: list"), (lambda: ht.cast(torch.ones(2), "ml_dtypes", "mxfp4"), "mxfp4' is a block format"),
+    (lambda: ht.cast(torch.ones(2), "ml_dtypes", "e4m3", backward="nothing"), "backward: 'nothing'")])
+def test_casts_refuse(call, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        call()
