@@ -1,4 +1,5 @@
-"""Tensors on a GPU: the way to its kernels, rehearsed in the CPU's memory, and what is refused. No GPU is asked."""
+"""Tensors on a GPU: the way to its kernels, rehearsed in the CPU's memory, and what is refused. Where torch has a GPU and
+halfulp was built for it, the last tests ask it."""
 from types import SimpleNamespace
 
 import pytest
@@ -89,3 +90,35 @@ def test_shapes_are_known_without_a_gpu():
         x = torch.empty(3, 4, dtype=torch.bfloat16, device="cuda:0")
         y = torch.ops.halfulp.quantize(x, None, "e4m3", "[]", 0, 0, None, "ste")
     assert (y.device, y.dtype, y.shape) == (x.device, torch.bfloat16, (3, 4))
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available() or bool(_device.missing()), reason=f"no GPU: {_device.missing() or 'torch has none'}")
+
+
+@needs_gpu
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_gpu_gives_the_bits_of_the_cpu(format, mode):
+    options = {"rounding": mode, **({"seed": 7, "stream": 3, "first": 5} if mode == "stochastic" else {})}
+    for x in (X, X[1:], X.to(torch.bfloat16), X.reshape(-1, 1)[:1000].expand(1000, 3)):
+        there = ht.quantize(x.cuda(), format, **options)
+        assert there.is_cuda and same(there.cpu(), ht.quantize(x, format, **options))
+    if format != "tf32":
+        codes = ht.encode(X, format, **options)
+        assert torch.equal(ht.encode(X.cuda(), format, **options).cpu(), codes)
+        assert same(ht.decode(codes.cuda()[1:], format).cpu(), ht.decode(codes[1:], format))
+
+
+@needs_gpu
+def test_kernels_keep_the_order_of_torchs_streams():
+    x, side = torch.randn(1 << 22, device="cuda"), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x
+        for _ in range(20):
+            y = ht.quantize(y * 1.01, "bf16")
+    torch.cuda.current_stream().wait_stream(side)
+    expected = x.cpu()
+    for _ in range(20):
+        expected = ht.quantize(expected * 1.01, "bf16")
+    assert torch.equal(y.cpu(), expected)
