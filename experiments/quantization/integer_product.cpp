@@ -1,3 +1,4 @@
+#include <halfulp/experiments/quantization/integer_sum.hpp>
 #include <halfulp/experiments/quantization/integers.hpp>
 
 #include <halfulp/emulation/array/array.hpp>
@@ -40,12 +41,8 @@ std::vector<float> integer_product(const BlockArray& x, const BlockArray& w) {
       for (std::size_t j = 0; j < n; ++j) {
         std::int64_t sum = 0;
         constexpr std::size_t piece = 1 << 16;  // whose sum a 32-bit integer holds, as hardware's do
-        for (std::size_t first = 0; first < k; first += piece) {
-          std::int32_t part = 0;
-          for (std::size_t c = first; c < std::min(k, first + piece); ++c)
-            part += std::int32_t{a[i * k + c]} * b[j * k + c];
-          sum += part;
-        }
+        for (std::size_t first = 0; first < k; first += piece)
+          sum += sum_of_products(&a[i * k + first], &b[j * k + first], std::min(piece, k - first));
         y[i * n + j] = static_cast<float>(sum) * of_x[i] * of_w[j];
       }
   });
