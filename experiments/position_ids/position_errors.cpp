@@ -128,19 +128,21 @@ class Sweep {
   };
 
   void compute(std::size_t f, Setup setup, PositionTimesFactor& product, Latest& latest) const {
-    const FloatFormat& cosines = product.cosine_format(setup);
-    const bool own = product.format_of(setup) == formats_[f];
+    const FloatFormat &cosines = product.cosine_format(setup), &format = product.format_of(setup);
+    const bool own = format == formats_[f], floats = format == fp32;
     latest.value.resize(factors_.exact.size()), latest.cosine.resize(factors_.exact.size());
     for (std::size_t i = 0; i < factors_.exact.size(); ++i) {
       const std::uint64_t code = product(setup, latest.id, i);
-      const double value = latest.value[i] = product.format_of(setup).value(code);
+      const double value = latest.value[i] =
+          floats ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(code))) : format.value(code);
       if (!rotary_ || !std::isfinite(value)) continue;
       latest.cosine[i] = own ? cosines_[f](code) : rounded(cosines, cosine({value, 0}));
     }
   }
 
   void add(std::size_t f, Setup setup, std::int64_t position, Narrow& narrow, Shared& shared, Piece& piece) const {
-    PositionErrors& e = piece.errors[f * setups.size() + static_cast<std::size_t>(setup)];
+    PositionErrors& sum = piece.errors[f * setups.size() + static_cast<std::size_t>(setup)];
+    PositionErrors e = sum;  // registers, where compilers see that nothing else is written
     Latest& latest = narrow.latest[static_cast<std::size_t>(setup)];
     if (const std::uint64_t id = narrow.times.id(setup, position); id != latest.id) {
       latest.id = id;
@@ -167,6 +169,7 @@ class Sweep {
       e.cosine_sum += error;
       e.cosine_change = std::max(e.cosine_change, std::fabs(latest.cosine[i] - shared.fp32_cosine[i]));
     }
+    sum = e;
   }
 
   std::vector<FloatFormat> formats_;
