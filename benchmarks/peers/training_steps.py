@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import json
 import random
+import signal
 import statistics
 import sys
 import time
@@ -172,4 +173,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     sys.exit(main())
