@@ -179,7 +179,7 @@ std::string finding_of_model(const ReportTables& tables) {
     all += row.number("calls");
     if (row["covered"] == Json(false)) outside += row.number("calls");
   }
-  return finding + fmt::format("{:.0f} of {:.0f} calls computed in fp32 by torch", outside, all);
+  return finding + fmt::format("{:.0f} of {:.0f} calls by no operator of the policy", outside, all);
 }
 
 /// No order of fp32 sums is farther from the exact sum than Higham's bound.

@@ -105,6 +105,7 @@ class emulate(TorchFunctionMode):
         self._written_out: dict[torch.nn.Module, Any] = {}
 
     def __enter__(self) -> emulate:
+        _check_model(self.model)  # it may have changed
         if not emulate._active.acquire(blocking=False):
             raise RuntimeError("halfulp.torch.emulate: another one is active; accepted: one at a time, in one thread")
         self._handles: list[Any] = []
@@ -148,7 +149,7 @@ class emulate(TorchFunctionMode):
                 self.precision.restore(self._scales)
         finally:
             self._undo()
-        if self._met == {False}:
+        if self.only_strangers:
             warnings.warn("halfulp.torch.emulate: modules with parameters ran, but none of the model that the run was made for", stacklevel=2)
 
     def _undo(self) -> None:
@@ -182,8 +183,10 @@ class emulate(TorchFunctionMode):
     def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
             return
+        if is_compiled(module):
+            raise RuntimeError("halfulp.torch.emulate: a module compiled by torch.compile runs inside, which hides its calls; accepted: the module that was compiled")
         if self._replaces and torch._C._current_graph_task_id() != -1:
-            raise RuntimeError("halfulp.torch.emulate: a module runs again in the backward pass, as torch.utils.checkpoint has it, which would draw other bits; accepted: models without")
+            raise RuntimeError("halfulp.torch.emulate: a module runs again in the backward pass, as torch.utils.checkpoint has it, which would draw other bits; accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
         if len(self._stack) == 1 and next(module.parameters(), None) is not None:
             self._met.add(id(module) in self._names)
         self._stack.append(self._names.get(id(module), self._stack[-1]))
@@ -193,6 +196,11 @@ class emulate(TorchFunctionMode):
         if threading.get_ident() == self._thread and len(self._stack) > 1:
             self._stack.pop()
             self._calls.pop()
+
+    @property
+    def only_strangers(self) -> bool:
+        """Whether modules with parameters ran in the last step, but none of the model."""
+        return self._met == {False}
 
     @property
     def in_a_module(self) -> bool:
@@ -286,11 +294,18 @@ def policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None
     return json.dumps({**policy, "rules": list(policy.get("rules", [])) + changes})
 
 
+def is_compiled(module: torch.nn.Module) -> bool:
+    """By torch.compile(module), or module.compile()."""
+    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+
+
 def _check_model(model: torch.nn.Module) -> None:
     """Refuses what would go by a run unseen."""
     for name, module in model.named_modules():
-        if type(module).__name__ == "OptimizedModule":
+        if is_compiled(module):
             raise TypeError(f"model: {name or 'it'} is compiled by torch.compile, which hides its calls; accepted: the module that was compiled")
+        if isinstance(module, torch.jit.ScriptModule):
+            raise TypeError(f"model: {name or 'it'} is a module of TorchScript, which hides its calls; accepted: the module that was scripted or traced")
         if type(module).__name__ == "PolicyLinear":
             raise TypeError(f"model: {name or 'it'} carries a policy of its own, from halfulp.torch.convert; accepted: models without")
     for name, p in model.named_parameters():

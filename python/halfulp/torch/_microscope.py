@@ -191,6 +191,8 @@ def ablate(model: torch.nn.Module, policy: str | Mapping[str, Any], loss_of: Cal
     whole = error(gs)
     rows: list[dict[str, Any]] = []
     modules = dict.fromkeys(module for _, module in run.covered if module)
+    if run.only_strangers:
+        raise ValueError("loss_of: ran modules with parameters, but none of model; accepted: a function that computes the loss by the model itself")
     for name in modules:
         if any(other.startswith(name + ".") for other in modules):
             continue  # it would take others back with it

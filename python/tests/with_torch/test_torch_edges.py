@@ -168,3 +168,37 @@ def test_ignored_labels_do_not_count(ignored):
     (loss, gradient), (ours, our_gradient) = results
     assert torch.allclose(loss, ours, rtol=1e-6) and torch.allclose(gradient, our_gradient, rtol=1e-5, atol=1e-7)
     assert not our_gradient[1].any() and our_gradient[0].any()
+
+
+def test_what_hides_its_calls_is_refused():
+    def model():
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    for hidden in (torch.jit.script(model()), torch.jit.trace(model(), X34), nn.Sequential(torch.jit.script(nn.Linear(4, 4)))):
+        with pytest.raises(TypeError, match="is a module of TorchScript, which hides its calls"):
+            ht.emulate(hidden, "fp32")
+    own = model()
+    run = ht.emulate(own, "mxfp8", seed=1)
+    with pytest.raises(RuntimeError, match="a module compiled by torch.compile runs inside"), run:
+        torch.compile(own, backend="eager")(X34)
+    own.compile(backend="eager")  # after the run was made
+    with pytest.raises(TypeError, match="model: it is compiled"), run:
+        pass
+    other = nn.Linear(4, 4)
+    with ht.emulate(other, "mxfp8", seed=1):  # nothing of this is left
+        other(X34)
+
+
+def test_a_model_that_changes_its_dtype_is_refused_in_the_next_step():
+    model = nn.Linear(4, 4)
+    run = ht.emulate(model, "mxfp8", seed=1)
+    with run:
+        model(X34)
+    model.bfloat16()
+    with pytest.raises(TypeError, match="model: weight is torch.bfloat16 on cpu; accepted: float32"), run:
+        pass
+
+
+def test_ablate_needs_a_loss_of_its_model():
+    other = nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="loss_of: ran modules with parameters, but none of model"), pytest.warns(UserWarning):
+        ht.ablate(nn.Linear(4, 4), "mxfp8", lambda: other(X34).sum())
