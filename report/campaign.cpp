@@ -282,7 +282,8 @@ void CampaignReport::add(const Report& report) {
       continue;
     }
     Joined& joined = joined_with(name, table);
-    if (joined.title != table["title"]) joined.title = name + ", of every point";  // the experiment's names settings
+    if (joined.title != table["title"].get<std::string>())
+      joined.title = name + ", of every point";  // the experiment's names settings
     for (const Json& cells : table["rows"]) {
       Json whole = before;
       whole.insert(whole.end(), cells.begin(), cells.end());
