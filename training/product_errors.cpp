@@ -71,9 +71,10 @@ void ProductMeter::see(const ProductSighting& p) {
   ProductErrors& e = rows_.at({p.site.kind, std::string(p.site.name), p.which},
                               [&] { return ProductErrors{p.site.kind, std::string(p.site.name), p.which}; });
   e.m = m, e.n = n, e.k = k, e.count = p.count;
-  e.largest_a = std::max(e.largest_a, largest_magnitude(p.x.a));
-  e.largest_b = std::max(e.largest_b, largest_magnitude(p.x.b));
-  e.largest_d = std::max(e.largest_d, largest_magnitude(p.result));
+  const auto see_largest = [](float& largest, std::span<const float> values) {
+    if (const float own = largest_magnitude(values); std::isnan(own) || own > largest) largest = own;  // NaN stays
+  };
+  see_largest(e.largest_a, p.x.a), see_largest(e.largest_b, p.x.b), see_largest(e.largest_d, p.result);
   const bool bounds = sums_in_fp32(p.model);
   // Every term takes at most k + 1 roundings of its product and its sums, and as many of scales of blocks.
   const double u = std::ldexp(1.0, -24), roundings = 2 * static_cast<double>(k) + 8;

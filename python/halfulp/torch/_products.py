@@ -11,7 +11,7 @@ import torch
 from .. import _core
 from .._core import ProductModel, Rounding
 from ..products import text_of_model
-from ._tensors import as_any_format, check, fresh_seed, is_simple, widened
+from ._tensors import as_any_format, check, check_count, fresh_seed, is_simple, refuse_tangent, widened
 
 Model = ProductModel | str | Mapping[str, Any]
 
@@ -103,12 +103,14 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, model: Model = "fp32", to_a: Mod
     (tensor([[1.]]), tensor([[1.0002]]))
     """
     check(a, "a"), check(b, "b")
+    check_count(stream, "stream", 61)
     plan = _plan(model, to_a, to_b, a_format, b_format, gradient_format)
     return _deliver(_matmul(a, b, None, plan, _seed(plan, seed, generator), stream), out)
 
 
 def bmm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> torch.Tensor:
     """matmul() of two stacks of matrices, as torch.bmm."""
+    check(a, "a"), check(b, "b")
     if a.dim() != 3 or b.dim() != 3 or a.shape[0] != b.shape[0]:
         raise ValueError(f"a and b: shapes {tuple(a.shape)} and {tuple(b.shape)}; accepted: stacks of as many matrices")
     return matmul(a, b, **options)
@@ -120,6 +122,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     """x weight^T + bias, as torch.nn.functional.linear. The bias is added in fp32. The products of the backward pass are
     dy weight, by `to_input`, and dy^T x, by `to_weight`. Otherwise as matmul()."""
     check(x, "x"), check(weight, "weight")
+    check_count(stream, "stream", 61)
     if bias is not None:
         check(bias, "bias")
         if bias.shape != weight.shape[:1]:
@@ -127,7 +130,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     if weight.dim() != 2:
         raise ValueError(f"weight: shape {tuple(weight.shape)}; accepted: a matrix")
     plan = _plan(model, to_input, to_weight, input_format, weight_format, gradient_format)
-    return _deliver(_matmul(x, weight.mT, bias, plan, _seed(plan, seed, generator), stream), out)
+    return _deliver(_matmul(x, weight.mT, bias, plan, _seed(plan, seed, generator), stream, b_turned=True), out)
 
 
 def conv2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, **options: Any) -> torch.Tensor:
@@ -136,11 +139,18 @@ def conv2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     check(x, "x"), check(weight, "weight")
     if x.dim() != 4 or weight.dim() != 4 or x.shape[1] != weight.shape[1]:
         raise ValueError(f"x and weight: shapes {tuple(x.shape)} and {tuple(weight.shape)}; accepted: batch x channels x height x width, outputs x channels x height x width")
-    pair = [(v, v) if isinstance(v, int) else tuple(v) for v in (stride, padding, dilation)]
+    pair = [_pair(stride, "stride", 1), _pair(padding, "padding", 0), _pair(dilation, "dilation", 1)]
     height, width = ((x.shape[2 + i] + 2 * pair[1][i] - pair[2][i] * (weight.shape[2 + i] - 1) - 1) // pair[0][i] + 1 for i in range(2))
     unfolded = torch.nn.functional.unfold(x.to(torch.float32), tuple(weight.shape[2:]), dilation=pair[2], padding=pair[1], stride=pair[0])
     rows = linear(unfolded.mT, weight.flatten(1), bias, **options)
     return rows.mT.reshape(x.shape[0], weight.shape[0], height, width)
+
+
+def _pair(value: Any, argument: str, least: int) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, int) else value
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or any(isinstance(v, bool) or not isinstance(v, int) or v < least for v in pair):
+        raise ValueError(f"{argument}: {value!r}; accepted: an integer from {least}, or two of them")
+    return pair[0], pair[1]
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None, *, is_causal: bool = False, scale: float | None = None,
@@ -166,10 +176,19 @@ def _seed(plan: tuple[str, bool], seed: int | None, generator: torch.Generator |
     return fresh_seed(seed, generator) if plan[1] else None
 
 
-def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: tuple[str, bool], seed: torch.Tensor | None, stream: int) -> torch.Tensor:
-    """Brings operands to stacks of matrices, and the result back."""
+def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: tuple[str, bool], seed: torch.Tensor | None, stream: int, b_turned: bool = False) -> torch.Tensor:
+    """Brings operands to stacks of matrices, and the result back. b_turned: b is the transpose of what the user gave."""
     simple = is_simple(a) and is_simple(b) and (bias is None or is_simple(bias))
-    product: Any = _computed if simple else torch.ops.halfulp.product
+    if not simple:
+        for name, operand in (("a", a), ("b", b)):
+            refuse_tangent(operand, name)
+    computed: Any = _computed if simple else torch.ops.halfulp.product
+
+    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if seed is not None:  # bits are drawn as memory lies: row by row of what the user gave, whatever its strides
+            x, y = x.resolve_neg().contiguous(), y.resolve_neg()
+            y = y.mT.contiguous().mT if b_turned else y.contiguous()
+        return computed(x, y, bias, seed, plan[0], stream)  # type: ignore[no-any-return]
     if a.dim() == 0 or b.dim() == 0:
         raise ValueError("a and b: numbers; accepted: vectors, matrices and stacks of them")
     x, y = a.unsqueeze(0) if a.dim() == 1 else a, b.unsqueeze(1) if b.dim() == 1 else b
@@ -177,11 +196,11 @@ def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: t
         raise ValueError(f"a and b: shapes {tuple(a.shape)} and {tuple(b.shape)}, whose inner sizes differ")
     if y.dim() == 2:  # one matrix for all: rows of every stack lie below each other
         stack, rows = x.shape[:-2], x.shape[-2]
-        d = product(x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1]), y.unsqueeze(0), bias, seed, plan[0], stream)
+        d = product(x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1]), y.unsqueeze(0))
         d = d.reshape(*stack, rows, y.shape[-1])
     else:
         stack = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        d = product(x.expand(*stack, *x.shape[-2:]).reshape(math.prod(stack), *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(math.prod(stack), *y.shape[-2:]), bias, seed, plan[0], stream)
+        d = product(x.expand(*stack, *x.shape[-2:]).reshape(math.prod(stack), *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(math.prod(stack), *y.shape[-2:]))
         d = d.reshape(*stack, x.shape[-2], y.shape[-1])
     if a.dim() == 1:
         d = d.squeeze(-2)
@@ -255,6 +274,8 @@ def _gradients_of_product(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         raise RuntimeError("halfulp.torch: products have no second derivative")
     a, b, seed = ctx.saved_tensors
     to_a, to_b, db = None, None, None
+    if seed is not None:
+        dy = dy.contiguous()
     # The three products of a step draw from streams of their own.
     if ctx.needs_input_grad[0]:
         to_a = torch.ops.halfulp.product(dy, b.mT, None, seed, plan_a, ctx.stream + (1 << 61)).to(a.dtype)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from .. import _core, casts
-from .._arrays import as_format
+from .._arrays import FP32, as_format
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
 from . import _device
-from ._tensors import as_any_format, as_any_rounding, check, check_device, format_named, fresh_seed, holds, is_fake, is_simple, result_dtype, widened
+from ._tensors import as_any_format, as_any_rounding, check, check_count, check_device, format_named, fresh_seed, holds, is_fake, is_simple, refuse_tangent, result_dtype, whole, widened
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
@@ -40,7 +40,10 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     tensor([  1., 448.])
     """
     check(x, "x", on_gpu=True)
+    check_count(stream, "stream")
+    check_count(first, "first")
     if out is None and not is_simple(x):
+        refuse_tangent(x, "x")
         text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward)
         return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule)
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
@@ -185,9 +188,10 @@ def cast(x: torch.Tensor, profile: str, to: Any, *, backward: Any = "ste") -> to
     check(x, "x")
     if not isinstance(profile, str):
         raise TypeError(f"profile: {profile!r}; accepted: a name that halfulp.profiles() lists")
-    format, rule = _name_of_format(to), _backward_rule(backward)
+    format, rule = _cast_texts(to, backward)
     if is_simple(x):
         return _cast(x, profile, format, rule)
+    refuse_tangent(x, "x")
     return torch.ops.halfulp.cast(x.detach() if rule == "none" else x, profile, format, rule)
 
 
@@ -195,14 +199,14 @@ _WORDS = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _name_of_format(to: Any) -> str:
-    return str(as_format(to, "to"))
+def _cast_texts(to: Any, backward: Any) -> tuple[str, str]:
+    return str(as_format(to, "to")), _backward_rule(backward)
 
 
 def _cast(x: torch.Tensor, profile: str, to: str, backward: str) -> torch.Tensor:
-    words = x.detach().resolve_neg().contiguous().view(_WORDS[x.element_size()])  # NumPy does not know every dtype
-    values = torch.from_numpy(casts.cast(words.reshape(-1).numpy(), profile, to, from_=as_format(x.dtype)))
-    return values.reshape(x.shape).to(result_dtype(x, format_named(to)))
+    words = whole(x).view(_WORDS[x.element_size()])  # NumPy does not know every dtype
+    values = casts.cast(words.reshape(-1).numpy(), profile, to, from_=as_format(x.dtype)).reshape(x.shape)
+    return torch.from_numpy(values).to(result_dtype(x, format_named(to)))
 
 
 _cast_operator = torch.library.custom_op("halfulp::cast", _cast, mutates_args=(), schema="(Tensor x, str profile, str to, str backward) -> Tensor")
@@ -241,19 +245,54 @@ def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-
     >>> encode(torch.tensor([0.1, 300.0, -0.0]), "e4m3")
     tensor([ 29, 121, 128], dtype=torch.uint8)
     """
-    f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
-    if isinstance(f, BlockFormat):
-        raise TypeError(f"format: {f} is a block format; accepted here: a Format; halfulp.quantize_blocks() has those code words")
     check(x, "x", on_gpu=True)
+    check_count(stream, "stream")
+    check_count(first, "first")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x: a tensor that requires a gradient, which code words do not have; accepted: x.detach()")
-    dtype, values, given = _code_dtype(f), widened(x), 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
+    if out is None and not is_simple(x):
+        refuse_tangent(x, "x")
+        text, rounding_text, draws = _encoding(format, rounding, overflow, random_bits)
+        return torch.ops.halfulp.encode(x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first)
+    f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
+    return _encode(x, f, r, 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, out)
+
+
+def _code_format(format: Any) -> Format:
+    f = as_any_format(format)
+    if isinstance(f, BlockFormat):
+        raise TypeError(f"format: {f} is a block format; accepted here: a Format; halfulp.quantize_blocks() has those code words")
+    return f
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _encoding(format: Any, rounding: Any, overflow: Any, random_bits: Any) -> tuple[str, str, bool]:
+    """Format, rounding and whether it draws, as texts, from those of encode()."""
+    f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
+    _code_dtype(f)
+    return str(f), json.dumps(r.__getstate__()), r.mode == "stochastic"
+
+
+def _encode(x: torch.Tensor, f: Format, r: Rounding, seed: int, stream: int, first: int, out: torch.Tensor | None) -> torch.Tensor:
+    dtype, values = _code_dtype(f), widened(x)
     result = _contiguous_output(out, values, dtype)
     if (queue := _device.queue_of(values)) is not None:
-        _device.narrow(queue, values, f, r, result, given, stream, first)
+        _device.narrow(queue, values, f, r, result, seed, stream, first)
     else:
-        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), given, stream, first)
+        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), seed, stream, first)
     return result if out is None else written(result)
+
+
+def _encode_fresh(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int) -> torch.Tensor:
+    return _encode(x, _code_format(format), _rounding_of(rounding), 0 if seed is None else int(seed), stream, first, None)
+
+
+_encode_operator = torch.library.custom_op("halfulp::encode", _encode_fresh, mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first) -> Tensor")
+
+
+@_encode_operator.register_fake
+def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=_code_dtype(_code_format(format)), device=x.device)
 
 
 def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -263,14 +302,28 @@ def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None)
     >>> decode(torch.tensor([56, 121, 126, 127], dtype=torch.uint8), "e4m3")
     tensor([  1., 288., 448.,  nan])
     """
-    f = as_any_format(format)
-    if isinstance(f, BlockFormat) or not isinstance(codes, torch.Tensor):
-        raise TypeError(f"codes: {type(codes).__name__} of {f}; accepted: a tensor of integers and a Format")
+    if not isinstance(codes, torch.Tensor):
+        raise TypeError(f"codes: {type(codes).__name__}; accepted: a tensor of integers")
     if codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype is torch.bool or codes.layout is not torch.strided:
         raise TypeError(f"codes: a tensor of {codes.dtype}, {codes.layout}, on {codes.device}; accepted: integers")
     check_device(codes, "codes", "integers in the CPU's memory", on_gpu=True)
-    if not Format("fp32").holds(f):
+    text = _decoding(format)
+    if out is None and not is_simple(codes):
+        return torch.ops.halfulp.decode(codes, text)
+    return _decode(codes, text, out)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _decoding(format: Any) -> str:
+    f = _code_format(format)
+    if not FP32.holds(f):
         raise TypeError(f"format: float32 does not hold the values of {f}; accepted here: formats within fp32; halfulp.decode() has float64")
+    _code_dtype(f)
+    return str(f)
+
+
+def _decode(codes: torch.Tensor, format: str, out: torch.Tensor | None) -> torch.Tensor:
+    f = _code_format(format)
     wanted = _code_dtype(f)
     if codes.dtype is not wanted:
         wide = codes.to(torch.int64)
@@ -287,10 +340,24 @@ def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None)
     return result if out is None else written(result)
 
 
+def _decode_fresh(codes: torch.Tensor, format: str) -> torch.Tensor:
+    return _decode(codes, format, None)
+
+
+_decode_operator = torch.library.custom_op("halfulp::decode", _decode_fresh, mutates_args=(), schema="(Tensor codes, str format) -> Tensor")
+
+
+@_decode_operator.register_fake
+def _(codes: torch.Tensor, format: str) -> torch.Tensor:
+    return torch.empty(codes.shape, dtype=torch.float32, device=codes.device)
+
+
 def _contiguous_output(out: torch.Tensor | None, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """`out`, or a new tensor: of x's shape, where x is."""
     if out is None:
         return torch.empty(x.shape, dtype=dtype, device=x.device)
+    if is_fake(x) or isinstance(out, torch.Tensor) and is_fake(out):
+        raise TypeError("out: while torch only asks for shapes there is none; accepted: no out")
     if not isinstance(out, torch.Tensor) or out.dtype is not dtype or out.shape != x.shape or not out.is_contiguous() or out.requires_grad or out.device != x.device:
         described = f"{out.dtype} of shape {tuple(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
         raise TypeError(f"out: {described}; accepted: a contiguous tensor of {dtype} and shape {tuple(x.shape)}, without a gradient, on {x.device}")

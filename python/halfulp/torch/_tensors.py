@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _device
 from .._arrays import as_format, as_rounding
@@ -56,17 +57,42 @@ def is_simple(x: torch.Tensor) -> bool:
     torch's dispatcher, which takes longer than short arrays, need not be asked."""
     return (not torch.compiler.is_compiling() and type(x) in _PLAIN and not (x.requires_grad and torch.is_grad_enabled())
             and torch._C._len_torch_function_stack() == 0 and torch._C._len_torch_dispatch_stack() == 0
-            and torch._C._functorch.peek_interpreter_stack() is None)
+            and torch._C._functorch.peek_interpreter_stack() is None and torch._C._get_tracing_state() is None
+            and forward_ad._current_level < 0)
+
+
+def refuse_tangent(x: torch.Tensor, argument: str) -> None:
+    """RuntimeError for a tensor whose derivative is computed along with it: torch would lose it at an operator."""
+    if torch.compiler.is_compiling():
+        return
+    level = torch._C._functorch.peek_interpreter_stack()
+    if (level is not None and level.key() == torch._C._functorch.TransformType.Jvp
+            or forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None):
+        raise RuntimeError(f"{argument}: a tensor with a forward-mode derivative; accepted: backward(), or {argument}.detach()")
+
+
+def check_count(value: Any, argument: str, bits: int = 63) -> None:
+    """TypeError or ValueError for what is no integer from 0 to 2^bits - 1."""
+    if torch.compiler.is_compiling():
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{argument}: {value!r}; accepted: an integer from 0 to 2^{bits} - 1")
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"{argument}: {value!r}; accepted: an integer from 0 to 2^{bits} - 1")
+
+
+def whole(x: torch.Tensor) -> torch.Tensor:
+    """The same numbers, contiguous, in memory as they are; without a copy where they are so already."""
+    x = x.detach()
+    if x._is_zerotensor():
+        x = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    return x.resolve_neg().contiguous()
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
     """The same values as contiguous float32, or float64 if they are that; without a copy where they are so already."""
-    x = x.detach()
-    if x._is_zerotensor():
-        x = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
-    if x.dtype is not torch.float32 and x.dtype is not torch.float64:
-        x = x.to(torch.float32)
-    return x.resolve_neg().contiguous()
+    x = whole(x)
+    return x if x.dtype is torch.float32 or x.dtype is torch.float64 else x.to(torch.float32)
 
 
 @lru_cache(maxsize=1024)

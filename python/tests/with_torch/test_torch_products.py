@@ -144,3 +144,39 @@ def test_compiles_into_one_graph():
     x, w = values(4, 8).requires_grad_(), values(3, 8, seed=2).requires_grad_()
     torch.compile(f, fullgraph=True, backend="aot_eager")(x, w).backward()
     assert x.grad is not None and w.grad.shape == w.shape
+
+
+def test_a_trace_has_the_product():
+    a, b = torch.eye(2), torch.ones(2, 2)
+    traced = torch.jit.trace(lambda x, y: ht.matmul(x, y), (a, b))
+    assert torch.equal(traced(a, 5 * b), 5 * b)
+
+
+def test_drawn_bits_do_not_depend_on_strides():
+    a, b, w = (torch.randn(*shape, generator=torch.Generator().manual_seed(i)) for i, shape in enumerate([(4, 5), (5, 3), (3, 5)]))
+    of_b = dict(model="acc=fp32", a_format=("bf16", "stochastic"), b_format=("bf16", "stochastic"), seed=1)
+    of_w = dict(model="acc=fp32", input_format=("bf16", "stochastic"), weight_format=("bf16", "stochastic"), seed=1)
+
+    def other_strides(x):
+        return x.t().contiguous().t()
+    assert torch.equal(ht.matmul(a, b, **of_b), ht.matmul(other_strides(a), other_strides(b), **of_b))
+    y = ht.linear(a, w, **of_w)
+    for same_w in (other_strides(w), torch._neg_view(-w), w.clone().requires_grad_(), torch._neg_view(-w).requires_grad_()):
+        assert torch.equal(y, ht.linear(a, same_w, **of_w))
+
+    def gradients(x, v):
+        x, v = x.detach().requires_grad_(), v.detach().requires_grad_()
+        ht.linear(x, v, gradient_format=("bf16", "stochastic"), **of_w).backward(torch.arange(12.0).reshape(4, 3) / 7)
+        return x.grad, v.grad
+    for one, two in zip(gradients(a, w), gradients(other_strides(a), other_strides(w))):
+        assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: ht.matmul(torch.ones(2, 2), torch.ones(2, 2), stream=1.5), "stream: 1.5; accepted"), (lambda: ht.matmul(torch.ones(0, 2), torch.ones(2, 2), stream=2**61), "stream: "),
+    (lambda: ht.bmm([1], [2]), "a: list"), (lambda: ht.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2), stride=0), "stride: 0; accepted: an integer from 1"),
+    (lambda: ht.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2), padding="same"), "padding: 'same'; accepted"),
+    (lambda: ht.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2), dilation=(1,)), r"dilation: \(1,\); accepted")])
+def test_arguments_are_named(call, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        call()

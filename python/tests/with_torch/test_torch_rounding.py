@@ -268,3 +268,52 @@ def test_cast_is_an_operator_of_torch():
 def test_casts_refuse(call, said):
     with pytest.raises((TypeError, ValueError), match=said):
         call()
+
+
+def test_code_words_are_operators_of_torch():
+    x = values(3, 5).nan_to_num(1, 2, 3)
+    codes = ht.encode(x, "e4m3")
+    rounding = ht._rounding._encoding("e4m3", "stochastic", None, None)[1]
+    torch.library.opcheck(torch.ops.halfulp.encode.default, (x, torch.tensor(3), "e4m3", rounding, 0, 0))
+    torch.library.opcheck(torch.ops.halfulp.decode.default, (codes, "e4m3"))
+    there_and_back = torch.compile(lambda t: ht.decode(ht.encode(t, "e4m3"), "e4m3"), fullgraph=True, backend="aot_eager")
+    same(there_and_back(x), ht.decode(codes, "e4m3"))
+    assert torch.equal(torch.jit.trace(lambda t: ht.encode(t, "e5m2"), (x,))(2 * x), ht.encode(2 * x, "e5m2"))
+
+
+def test_no_memory_of_tensors_that_have_none():
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake, codes = mode.from_tensor(torch.ones(4)), mode.from_tensor(torch.ones(4, dtype=torch.uint8))
+        assert ht.encode(fake, "e4m3").dtype is torch.uint8 and ht.decode(codes, "e4m3").dtype is torch.float32
+    for call in (lambda: ht.encode(fake, "e4m3", out=torch.zeros(4, dtype=torch.uint8)), lambda: ht.encode(torch.ones(4), "e4m3", out=codes),
+                 lambda: ht.decode(codes, "e4m3", out=torch.ones(4)), lambda: ht.decode(torch.ones(4, dtype=torch.uint8), "e4m3", out=fake)):
+        with pytest.raises(TypeError, match="out: while torch only asks for shapes"):
+            call()
+
+
+@pytest.mark.parametrize("backward", ["e5m2", ("e5m2", "toward-zero"), torch.bfloat16, None])
+def test_casts_compile_under_every_rule(backward):
+    x = torch.tensor([1.05, 449.0], requires_grad=True)
+    f = torch.compile(lambda t: ht.cast(t, "ml_dtypes", "e4m3", backward=backward) * t, fullgraph=True, backend="aot_eager")
+    same(f(x).detach(), (ht.cast(x.detach(), "ml_dtypes", "e4m3") * x).detach())
+
+
+def test_casts_own_their_memory():
+    y = torch.nn.functional.relu(ht.cast(torch.tensor([-1.0, 1.05], requires_grad=True), "ml_dtypes", "e4m3"), inplace=True)
+    assert y.tolist() == [0, 1] and ht.cast(torch._efficientzerotensor(2), "ml_dtypes", "e4m3").tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("call", [lambda t: ht.quantize(t, "e4m3"), lambda t: ht.cast(t, "ml_dtypes", "e4m3"), lambda t: ht.matmul(t, t), lambda t: ht.encode(t, "e4m3")])
+def test_forward_mode_derivatives_are_not_lost_silently(call):
+    x = torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match="a tensor with a forward-mode derivative"):
+        torch.func.jvp(call, (x,), (x,))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="a tensor with a forward-mode derivative"):
+        call(torch.autograd.forward_ad.make_dual(x, x))
+
+
+@pytest.mark.parametrize("argument, value", [("stream", 1.5), ("stream", -1), ("stream", "x"), ("first", 2**63), ("first", True)])
+def test_numbers_of_streams_are_checked(argument, value):
+    for call in (ht.quantize, ht.encode):
+        with pytest.raises((TypeError, ValueError), match=f"{argument}: {value!r}; accepted: an integer from 0"):
+            call(torch.ones(2), "e4m3", **{argument: value})
