@@ -36,7 +36,7 @@ std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
       return (with_exponent(0) & ~sign) | ((r >> 40 & 3) ? f.fraction_mask() : 0) | (r >> 48 & 15 ? 0 : sign);
     case Kind::faint: return with_exponent((f.precision() > 16 ? -96 : -48) - static_cast<int>(r >> 40 & 15));
     case Kind::huge: return with_exponent((f.precision() > 16 ? 112 : 48) + static_cast<int>(r >> 40 & 15));
-    case Kind::subnormal: return ((r >> 8) & (f.fraction_mask() | 3 << f.fraction_bits)) | sign;
+    case Kind::subnormal: return ((r >> 8) & (f.fraction_mask() | std::uint64_t{3} << f.fraction_bits)) | sign;
     default: break;
   }
   const std::uint64_t edges[] = {0,
