@@ -3,11 +3,11 @@ halfulp was built for it, the last tests ask it."""
 from types import SimpleNamespace
 
 import pytest
-import torch
 
-import halfulp.torch as ht
-from halfulp import _core
-from halfulp.torch import _device
+torch = pytest.importorskip("torch", minversion="2.4")
+import halfulp.torch as ht  # noqa: E402
+from halfulp import _core  # noqa: E402
+from halfulp.torch import _device  # noqa: E402
 
 X = torch.cat([torch.randn(1001, generator=torch.Generator().manual_seed(1)) * 2.0**k for k in range(-24, 20, 4)]
               + [torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 3.4e38, 1e-45])])

@@ -1,4 +1,5 @@
 """What a watched run reports, what a microscope sees, which layers a policy harms."""
+import math
 import json
 
 import numpy as np
@@ -204,3 +205,13 @@ def test_the_microscope_lets_torch_do_what_it_does():
 def inside(scope, model):
     with scope:
         return model(inputs())
+
+
+def test_a_nan_is_the_largest_magnitude():
+    model = torch.nn.Linear(4, 3)
+    run = ht.microscope(model, "bf16-sr", every=1, seed=1)
+    with run:
+        model(torch.tensor([[1.0, 2, 3, 4], [5, float("nan"), 7, 1e4]]))
+        model(torch.ones(2, 4))  # and stays
+    row = run.report().rows("products")[0]
+    assert math.isnan(row["amax_a"]) and math.isnan(row["amax_result"]) and row["amax_b"] > 0
