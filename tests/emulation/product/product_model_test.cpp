@@ -114,6 +114,8 @@ TEST(ProductModel, SaysInOneLineWhatIsWrong) {
   says("fp16,mul=fp16/toward-zer", {"rounding mode 'toward-zer'", "toward-zero"});
   says("fp16,bits=33", {"bits", "1 to 32", "'33'"});
   says("seed=-1,fp16", {"seed", "'-1'"});
+  says("hopper.mma.fp16.fp32,order=blocked:128", {"'hopper.mma.fp16.fp32' looks like a matrix unit", "stands alone"});
+  says("acc=fp32,hopper.mma.fp16.fp32", {"looks like a matrix unit"});
   says("order=sequential", {"no format is said"});
   says("in=bf16,acc=fp16", {"products of bf16 need a format that holds its values"});
   says("fp16,mul=exact,comp=kahan", {"compensation needs products that are rounded"});
