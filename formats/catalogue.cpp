@@ -48,8 +48,9 @@ constexpr Suffix suffixes[] = {  // longest first: "fnuz" begins with "fn"
 
 constexpr std::string_view format_grammar = "eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], for example e5m3 or e6m9finite";
 
-/// IEEE's bias, or one more where the top of the range was given to numbers (FNUZ, P3109).
+/// IEEE's bias, or one more where the top of the range was given to numbers (FNUZ, P3109). 0 for no format's width.
 int default_bias(int exponent_bits, NonFinite nonfinite) {
+  if (exponent_bits < 1 || exponent_bits > 30) return 0;
   const bool shifted = nonfinite == NonFinite::nan_negative_zero || nonfinite == NonFinite::p3109;
   return (1 << (exponent_bits - 1)) - (shifted ? 0 : 1);
 }
