@@ -23,8 +23,8 @@ struct ProductErrors {
   std::uint64_t non_finite = 0;                ///< left out, because a number of theirs is Inf or NaN
   double signal = 0, error = 0;                ///< of y, of d - y
   double quantization = 0, accumulation = 0, rounding = 0;
-  float largest_a = 0, largest_b = 0,
-        largest_d = 0;  ///< magnitudes of operands as they came, and of the result; or NaN
+  /// Largest magnitudes of the operands as they came, and of the result; NaN where one was met.
+  float largest_a = 0, largest_b = 0, largest_d = 0;
   /// Elements whose sum is farther from z than any order of fp32 sums can be (Higham 2002, section 3.1); only where the
   /// model sums in fp32 to nearest.
   std::uint64_t bounded = 0, beyond_bound = 0;

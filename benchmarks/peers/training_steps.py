@@ -5,9 +5,9 @@ QPyTorch's quantizers, relative to plain torch in fp32.
 usage: training_steps.py [--quick] [--only WORD] [--out OUT.json]
 
 The model has two layers of width 256 and 4 heads, 8 x 128 tokens, and SGD. torch and halfulp take all cores. A round
-makes every kind of step once, in an order of its own, so that what else the machine does meets all of them alike; a row
-has the median of the rounds' ratios, and their quartiles. With every=10, which counts one step of ten, a row is the mean
-of ten steps. Exit status 1 without torch or halfulp.
+makes every kind of step once, in an order of its own, so that what else the machine does meets all of them alike. A
+row has the median of the rounds' ratios, and their quartiles. With every=10, which counts one step of ten, a row is
+the mean of ten steps. Exit status 1 without torch or halfulp.
 """
 import argparse
 import contextlib
@@ -19,8 +19,8 @@ import statistics
 import sys
 import time
 
-POLICIES = ("amp-bf16", "bf16-sr", "fp8-hybrid", "te-current", "torchao-tensorwise", "torchao-rowwise", "mxfp8", "mxfp4",
-            "nvfp4", "fp8-deepseek")
+POLICIES = ("amp-bf16", "bf16-sr", "fp8-hybrid", "te-current", "torchao-tensorwise", "torchao-rowwise", "mxfp8",
+            "mxfp4", "nvfp4", "fp8-deepseek")
 UNITS = ("hopper.wgmma.fp16.fp32", "hopper.wgmma.e4m3.fp32")
 WATCHED = "mxfp8", "fp8-hybrid"
 PEERS = "torchao ", "QPyTorch"
@@ -40,7 +40,8 @@ def network(torch):
             self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
         def forward(self, x):
-            q, k, v = (t.reshape(BATCH, LENGTH, HEADS, -1).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1))
+            parts = self.qkv(self.before(x)).chunk(3, -1)
+            q, k, v = (part.reshape(BATCH, LENGTH, HEADS, -1).transpose(1, 2) for part in parts)
             seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.out(seen.transpose(1, 2).reshape(BATCH, LENGTH, WIDTH))
             return x + self.down(F.gelu(self.up(self.between(x))))
@@ -49,7 +50,8 @@ def network(torch):
         def __init__(self):
             super().__init__()
             self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-            self.layers, self.last, self.head = nn.Sequential(Layer(), Layer()), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
+            self.layers = nn.Sequential(Layer(), Layer())
+            self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WORDS)
 
         def forward(self, tokens):
             return self.head(self.last(self.layers(self.words(tokens) + self.places(torch.arange(LENGTH)))))
@@ -83,8 +85,14 @@ class Steps:
 
 def kinds_of_steps(torch, halfulp):
     """{name: what makes it}; the first is what the others are held against"""
-    def emulated(policy, rules=None):
-        return lambda model: halfulp.torch.emulate(model, policy, rules)
+    def emulated(policy, **options):
+        return lambda model: halfulp.torch.emulate(model, policy, **options)
+
+    def looked_at(policy):
+        return lambda model: halfulp.torch.microscope(model, policy, every=10)
+
+    def policy_of(name, **rule):
+        return {"name": name, "title": name, "source": "this benchmark", "rules": [rule]}
 
     def of_torchao(recipe):
         def change(model):
@@ -113,14 +121,14 @@ def kinds_of_steps(torch, halfulp):
     for policy in POLICIES:
         kinds[policy] = lambda policy=policy: Steps(torch, emulated(policy))
     for unit in UNITS:
-        policy = {"name": unit, "title": "products of a matrix unit", "source": "this benchmark",
-                  "rules": [{"operators": ["linear", "attention-scores", "attention-values"], "operands": unit.split(".")[2], "accumulate": unit}]}
+        policy = policy_of(unit, operators=["linear", "attention-scores", "attention-values"],
+                           operands=unit.split(".")[2], accumulate=unit)
         kinds[unit] = lambda policy=policy: Steps(torch, emulated(policy))
     for policy in WATCHED:
-        kinds[policy + ", every=10"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.emulate(model, policy, every=10), count=10)
-        kinds[f"microscope, {policy}"] = lambda policy=policy: Steps(torch, lambda model: halfulp.torch.microscope(model, policy, every=10), count=10)
-    e4m3 = {"name": UNSCALED, "title": "linear layers of E4M3, gradients in E5M2, without scales", "source": "this benchmark",
-            "rules": [{"operators": ["linear"], "operands": {"activation": "e4m3", "weight": "e4m3", "gradient-of-activation": "e5m2"}}]}
+        kinds[policy + ", every=10"] = lambda policy=policy: Steps(torch, emulated(policy, every=10), count=10)
+        kinds[f"microscope, {policy}"] = lambda policy=policy: Steps(torch, looked_at(policy), count=10)
+    e4m3 = policy_of(UNSCALED, operators=["linear"],
+                     operands={"activation": "e4m3", "weight": "e4m3", "gradient-of-activation": "e5m2"})
     kinds[UNSCALED] = lambda: Steps(torch, emulated(e4m3))
     kinds["QPyTorch, " + UNSCALED] = lambda: Steps(torch, change=of_qpytorch)
     for recipe in ("tensorwise", "rowwise"):
@@ -129,7 +137,8 @@ def kinds_of_steps(torch, halfulp):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], usage=__doc__.split("usage: ")[1].split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
+                                     usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="3 rounds instead of 15")
     parser.add_argument("--only", default="", help="rows whose names have this in them")
     parser.add_argument("--out", help="a file for the ratios, as JSON")
@@ -168,16 +177,17 @@ def main():
         ratios = sorted(s / plain for s, plain in zip(its, seconds[PLAIN]))
         low, middle, high = statistics.quantiles(ratios, n=4)
         rows[name] = {"milliseconds": 1e3 * statistics.median(its), "ratio": middle, "quartiles": [low, high]}
-    print(f"a training step, {torch.get_num_threads()} threads, torch {torch.__version__}, halfulp {halfulp.__version__}\n")
+    about = {"torch": torch.__version__, "halfulp": halfulp.__version__, "threads": torch.get_num_threads()}
+    print("a training step: " + ", ".join(f"{name} {value}" for name, value in about.items()) + "\n")
     print(f"{'':36}      ms   ratio   quartiles")
     for name, row in rows.items():
-        print(f"{name:36} {row['milliseconds']:7.1f} {row['ratio']:7.2f}   {row['quartiles'][0]:.2f} {row['quartiles'][1]:.2f}")
+        low, high = row["quartiles"]
+        print(f"{name:36} {row['milliseconds']:7.1f} {row['ratio']:7.2f}   {low:.2f} {high:.2f}")
     for name, why in skipped.items():
         print(f"{name:36} skipped: {why}")
     if out:
         with out:
-            json.dump({"torch": torch.__version__, "halfulp": halfulp.__version__, "threads": torch.get_num_threads(),
-                       "rows": rows, "skipped": skipped}, out, indent=1)
+            json.dump({**about, "rows": rows, "skipped": skipped}, out, indent=1)
     return 0
 
 

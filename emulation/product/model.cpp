@@ -228,7 +228,7 @@ ProductModel parse_product_model(std::string_view text) {
   try {
     const bool one_word = text.find_first_of("=,") == std::string_view::npos;
     if (one_word && text.find('.') != std::string_view::npos) return find_unit(text);
-    for (std::string_view rest = text; !rest.empty();) {  // of members, which begin with no unit's name
+    for (std::string_view rest = text; !rest.empty();) {  // a unit's name among the members would pass for a format
       const std::string_view member = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), member.size() + 1));
       if (std::count(member.begin(), member.end(), '.') >= 2 && member.find('=') == std::string_view::npos)

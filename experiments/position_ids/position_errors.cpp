@@ -133,9 +133,8 @@ class Sweep {
     latest.value.resize(factors_.exact.size()), latest.cosine.resize(factors_.exact.size());
     for (std::size_t i = 0; i < factors_.exact.size(); ++i) {
       const std::uint64_t code = product(setup, latest.id, i);
-      const double value = latest.value[i] = floats ? static_cast<double>(
-                                                          std::bit_cast<float>(static_cast<std::uint32_t>(code)))
-                                                    : format.value(code);
+      const double value = floats ? double{std::bit_cast<float>(static_cast<std::uint32_t>(code))} : format.value(code);
+      latest.value[i] = value;
       if (!rotary_ || !std::isfinite(value)) continue;
       latest.cosine[i] = own ? cosines_[f](code) : rounded(cosines, cosine({value, 0}));
     }

@@ -11,7 +11,7 @@ import torch
 from .. import _core
 from .._core import ProductModel, Rounding
 from ..products import text_of_model
-from ._tensors import as_any_format, check, check_count, fresh_seed, is_simple, refuse_tangent, widened
+from ._tensors import as_any_format, as_count, check, fresh_seed, is_simple, refuse_tangent, widened
 
 Model = ProductModel | str | Mapping[str, Any]
 
@@ -103,7 +103,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, model: Model = "fp32", to_a: Mod
     (tensor([[1.]]), tensor([[1.0002]]))
     """
     check(a, "a"), check(b, "b")
-    check_count(stream, "stream", 61)
+    stream = as_count(stream, "stream", 61)
     plan = _plan(model, to_a, to_b, a_format, b_format, gradient_format)
     return _deliver(_matmul(a, b, None, plan, _seed(plan, seed, generator), stream), out)
 
@@ -122,7 +122,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     """x weight^T + bias, as torch.nn.functional.linear. The bias is added in fp32. The products of the backward pass are
     dy weight, by `to_input`, and dy^T x, by `to_weight`. Otherwise as matmul()."""
     check(x, "x"), check(weight, "weight")
-    check_count(stream, "stream", 61)
+    stream = as_count(stream, "stream", 61)
     if bias is not None:
         check(bias, "bias")
         if bias.shape != weight.shape[:1]:

@@ -13,7 +13,7 @@ from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
 from . import _device
-from ._tensors import as_any_format, as_any_rounding, check, check_count, check_device, format_named, fresh_seed, holds, is_fake, is_simple, refuse_tangent, result_dtype, whole, widened
+from ._tensors import as_any_format, as_any_rounding, as_count, check, check_device, format_named, fresh_seed, holds, is_fake, is_simple, refuse_tangent, result_dtype, whole, widened
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
@@ -40,8 +40,7 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     tensor([  1., 448.])
     """
     check(x, "x", on_gpu=True)
-    check_count(stream, "stream")
-    check_count(first, "first")
+    stream, first = as_count(stream, "stream"), as_count(first, "first")
     if out is None and not is_simple(x):
         refuse_tangent(x, "x")
         text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward)
@@ -246,8 +245,7 @@ def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-
     tensor([ 29, 121, 128], dtype=torch.uint8)
     """
     check(x, "x", on_gpu=True)
-    check_count(stream, "stream")
-    check_count(first, "first")
+    stream, first = as_count(stream, "stream"), as_count(first, "first")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x: a tensor that requires a gradient, which code words do not have; accepted: x.detach()")
     if out is None and not is_simple(x):

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _device
-from .._arrays import as_format, as_rounding
+from .._arrays import as_format, as_integer, as_rounding
 from .._core import BlockFormat, Format, Rounding, names_block_format
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
@@ -71,14 +71,9 @@ def refuse_tangent(x: torch.Tensor, argument: str) -> None:
         raise RuntimeError(f"{argument}: a tensor with a forward-mode derivative; accepted: backward(), or {argument}.detach()")
 
 
-def check_count(value: Any, argument: str, bits: int = 63) -> None:
-    """TypeError or ValueError for what is no integer from 0 to 2^bits - 1."""
-    if torch.compiler.is_compiling():
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{argument}: {value!r}; accepted: an integer from 0 to 2^{bits} - 1")
-    if not 0 <= value < 1 << bits:
-        raise ValueError(f"{argument}: {value!r}; accepted: an integer from 0 to 2^{bits} - 1")
+def as_count(value: Any, argument: str, bits: int = 63) -> int:
+    """An integer from 0 to 2^bits - 1. TypeError and ValueError name the argument."""
+    return value if torch.compiler.is_compiling() else as_integer(value, argument, 0, 2**bits - 1)  # type: ignore[no-any-return]
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
