@@ -63,11 +63,15 @@ struct Conversion {
     }
   }
 
+  static void lanes(const Plan& plan, const RandomWords& words, const T* from, Out* to, std::size_t size) {
+    if constexpr (to_values) quantize_lanes(plan, words, from, to, size);
+    else encode_codes(plan, words, from, to, size);
+  }
+
   void in_vectors(const Plan& plan, std::size_t begin, std::size_t size, Out* to, bool streams) const {
     by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Out* block) {
       if (streams) fetch_ahead(in.data() + at, n);
-      if constexpr (to_values) quantize_lanes(plan, random.from(at), in.data() + at, block, n);
-      else encode_codes(plan, random.from(at), in.data() + at, block, n);
+      lanes(plan, random.from(at), in.data() + at, block, n);
     });
   }
 
@@ -90,12 +94,19 @@ struct Conversion {
     if constexpr (!to_values) require_width<Out>(f);
     require_length("the operand", in.size(), out.size());
     require_apart("the operand", in, out);
-    if (one_piece(out.size())) by_plan(kept, out, tally);
-    else by_plan(std::optional(kept), out, tally);
+    if (one_piece(out.size()) && kept && !tally) in_one_piece(*kept, out);
+    else by_plan(kept, out, tally);
   }
 
  private:
-  void by_plan(const std::optional<Plan>& plan, std::span<Out> out, Tally* tally) const {
+  /// The shortest way to the kernel: what is done here takes as long as rounding a hundred elements.
+  void in_one_piece(const Plan& plan, std::span<Out> out) const {
+    if (plan.upper_half) return lanes(plan, random, in.data(), out.data(), out.size());  // integers: see by_plan()
+    const DefaultEnvironment environment;
+    lanes(plan, random, in.data(), out.data(), out.size());
+  }
+
+  void by_plan(std::optional<Plan> plan, std::span<Out> out, Tally* tally) const {  // a copy: see remembered()
     in_pieces(out, same_array(in, out), tally,
               [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
                 // Integers compute: no environment disturbs them.
@@ -149,21 +160,19 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
-  const auto by_plan = [&](const std::optional<WidenPlan>& plan) {
-    // The kernels compute with normal floats and exactly: no environment disturbs them.
-    in_pieces(out, same_array(in, out), nullptr,
-              [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
-                if (plan)
-                  return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
-                    if (streams) fetch_ahead(in.data() + at, n);
-                    decode_lanes(*plan, in.data() + at, block, n);
-                  });
-                for (std::size_t i = 0; i < size; ++i)
-                  to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
-              });
-  };
-  if (one_piece(out.size())) by_plan(kept);
-  else by_plan(std::optional(kept));
+  // The kernels compute with normal floats and exactly: no environment disturbs them.
+  if (one_piece(out.size()) && kept) return decode_lanes(*kept, in.data(), out.data(), out.size());
+  const std::optional<WidenPlan> plan = kept;  // a copy: see remembered()
+  in_pieces(out, same_array(in, out), nullptr,
+            [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
+              if (plan)
+                return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
+                  if (streams) fetch_ahead(in.data() + at, n);
+                  decode_lanes(*plan, in.data() + at, block, n);
+                });
+              for (std::size_t i = 0; i < size; ++i)
+                to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
+            });
 }
 
 #define HALFULP_CODE(Code)                                                                                          \
