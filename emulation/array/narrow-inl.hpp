@@ -102,6 +102,12 @@ class Narrow {
     return round_linear(x, x, hn::Zero(du));
   }
 
+  /// The same in the upper halves of the lanes; the lower ones hold anything.
+  HWY_INLINE VU upper_half(VU x, VU random) const {
+    static_assert(cut == Cut::at_half);
+    return linear_sum(x, x, random);
+  }
+
   /// What special() compares: the largest of several of these stands for all of them.
   static HWY_INLINE VI key(VU x) { return hn::BitCast(di, hn::AndNot(set(sign_bit), x)); }
   HWY_INLINE bool special(VI key) const { return !none(hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1)))); }
@@ -225,6 +231,12 @@ class Narrow {
   // --- the dropped bits are the last bits of the carrier ---
 
   HWY_INLINE VU round_linear(VU u, VU sign, VU random) const {
+    const VU sum = linear_sum(u, sign, random);
+    if constexpr (domain != Domain::values) return above_tail(sum);
+    else return hn::AndNot(set((Bits{1} << tail()) - 1), sum);
+  }
+  /// The same, and anything in the bits that are dropped.
+  HWY_INLINE VU linear_sum(VU u, VU sign, VU random) const {
     const Bits unit = Bits{1} << tail(), mask = unit - 1;
     VU sum = u;
     if constexpr (mode == RoundingMode::nearest_even)
@@ -242,8 +254,7 @@ class Narrow {
                        : plan_.tail <= 32  ? hn::ShiftRightSame(random, 32 - plan_.tail)
                                            : hn::ShiftLeftSame(random, plan_.tail - 32));
     else static_assert(mode == RoundingMode::toward_zero || handled<mode>, "no linear rounding in vectors");
-    if constexpr (domain != Domain::values) return above_tail(sum);
-    else return hn::AndNot(set(mask), sum);
+    return sum;
   }
   HWY_INLINE int tail() const { return cut == Cut::at_half ? 16 : plan_.tail; }
   HWY_INLINE VU above_tail(VU v) const {

@@ -43,6 +43,11 @@ struct Sweep {
     }
 #endif
 #if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (cut == Cut::at_half && domain == Domain::codes) {
+      store_upper_halves(round.upper_half(x[0], random[0]), round.upper_half(x[1], random[1]), to);
+      store_upper_halves(round.upper_half(x[2], random[2]), round.upper_half(x[3], random[3]), to + 2 * lanes);
+      return;
+    }
     if constexpr (cut == Cut::by_halves) {
       const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);  // packs take 128 bits at a time
       const __m512i packed = _mm512_packus_epi16(round.words_by_halves(x[0], x[1]), round.words_by_halves(x[2], x[3]));

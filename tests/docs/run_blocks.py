@@ -159,6 +159,8 @@ class Runner:
             raise Skipped(steering["not run"])
         if "slow" in steering and "HALFULP_EXHAUSTIVE" not in os.environ and not self.options.slow:
             raise Skipped(steering["slow"] + " (the exhaustive tests run it)")
+        if self.without_python and (language == "python" or "build/python-venv" in block.text):
+            raise Skipped(self.without_python)
         self.require(steering.get("needs"), folder)
         seconds = 3600 if "slow" in steering else 120
         if language == "sh":
@@ -166,8 +168,6 @@ class Runner:
         elif language == "console":
             return self.console(block, folder, seconds)
         elif language == "python":
-            if self.without_python:
-                raise Skipped(self.without_python)
             (folder / "block.py").write_text(block.text, encoding="utf-8")
             self.call([self.options.python, "block.py"], folder)
         elif language == "cpp":
