@@ -130,9 +130,11 @@ class Elements {
   float limit_;
 };
 
-/// The number of elements that one thread takes at a time. A tile of tall blocks stays in the second-level cache
-/// between its two passes.
+/// The number of elements that one thread takes at a time.
 constexpr std::size_t tile_size = std::size_t{1} << 16;
+/// A tile stays in the first-level cache between its two passes; one of tall blocks, of which each row takes calls of
+/// its own, in the second-level cache.
+constexpr std::size_t row_size = std::size_t{1} << 12;
 
 void require_size(std::string_view what, std::size_t size, std::size_t rows, std::size_t columns) {
   if (columns == 0 ? size == 0 : size / columns == rows && size % columns == 0) return;
@@ -227,7 +229,7 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
     return first;
   }
   const std::size_t height = std::min(g.block_rows, g.rows);
-  const std::size_t wide = std::max<std::size_t>(1, tile_size / height / g.block_columns),
+  const std::size_t wide = std::max<std::size_t>(1, (height == 1 ? row_size : tile_size / height) / g.block_columns),
                     tiles = (g.across + wide - 1) / wide;
   const std::size_t grain = std::max<std::size_t>(
       1, tile_size / std::max<std::size_t>(1, height * std::min(wide * g.block_columns, g.columns)));

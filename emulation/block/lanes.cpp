@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::block::HWY_NAMESPACE {
@@ -22,7 +23,48 @@ HWY_INLINE void each_block(std::size_t block, std::size_t count, F f) {
   for (std::size_t i = 0, begin = 0; begin < count; ++i, begin += block) f(begin, std::min(block, count - begin), i);
 }
 
+/// f<n>() for blocks of n whole vectors: a few n that the compiler knows, and 0 for any other block.
+template <class F>
+HWY_INLINE void with_vectors(std::size_t block, F f) {
+  const std::size_t lanes = hn::Lanes(Floats());
+  if (block == lanes) f.template operator()<1>();
+  else if (block == 2 * lanes) f.template operator()<2>();
+  else if (block == 4 * lanes) f.template operator()<4>();
+  else f.template operator()<0>();
+}
+
 HWY_INLINE std::int32_t magnitude(const float* x) { return std::bit_cast<std::int32_t>(*x) & 0x7fff'ffff; }
+
+#if HWY_TARGET != HWY_SCALAR
+/// Neighbours' lanes of both, by D's width, in each 128 bits: the larger of each other one.
+template <class D>
+HWY_INLINE hn::Vec<Ints> larger_of_pairs(D d, hn::Vec<Ints> a, hn::Vec<Ints> b) {
+  const auto x = hn::BitCast(d, a), y = hn::BitCast(d, b);
+  return hn::Max(hn::BitCast(Ints(), hn::InterleaveLower(d, x, y)), hn::BitCast(Ints(), hn::InterleaveUpper(d, x, y)));
+}
+template <class F>
+HWY_INLINE hn::Vec<Ints> largest_of_four(std::size_t i, const F& v) {
+  constexpr hn::RepartitionToWide<Ints> wide;
+  return larger_of_pairs(wide, larger_of_pairs(Ints(), v(i), v(i + 1)), larger_of_pairs(Ints(), v(i + 2), v(i + 3)));
+}
+/// Lane i is the largest of v(i), for each lane. One vector's alone takes nearly as many steps.
+template <class F>
+HWY_INLINE hn::Vec<Ints> largest_of_each(const F& v) {
+#if HWY_MAX_BYTES == 16
+  return largest_of_four(0, v);
+#elif HWY_MAX_BYTES == 32
+  const auto x = largest_of_four(0, v), y = largest_of_four(4, v);
+  return hn::Max(hn::ConcatLowerLower(Ints(), y, x), hn::ConcatUpperUpper(Ints(), y, x));
+#else
+  const auto pairs = [](hn::Vec<Ints> x, hn::Vec<Ints> y) HWY_ATTR {
+    return hn::Vec<Ints>{
+        _mm512_max_epi32(_mm512_shuffle_i32x4(x.raw, y.raw, 0x88), _mm512_shuffle_i32x4(x.raw, y.raw, 0xdd))};
+  };
+  return pairs(pairs(largest_of_four(0, v), largest_of_four(4, v)),
+               pairs(largest_of_four(8, v), largest_of_four(12, v)));
+#endif
+}
+#endif
 
 HWY_ATTR void magnitudes_of(const float* in, std::size_t block, std::size_t count, std::uint32_t* out) {
   constexpr Floats d;
@@ -30,16 +72,31 @@ HWY_ATTR void magnitudes_of(const float* in, std::size_t block, std::size_t coun
   const std::size_t lanes = hn::Lanes(d);
   const auto mask = hn::Set(di, 0x7fff'ffff);
   const auto load = [&](const float* from) HWY_ATTR { return hn::And(hn::BitCast(di, hn::LoadU(d, from)), mask); };
+  const auto raise = [&](std::uint32_t* to, hn::Vec<Ints> v) HWY_ATTR {
+    constexpr hn::RebindToUnsigned<Ints> du;
+    hn::StoreU(hn::BitCast(du, hn::Max(hn::BitCast(di, hn::LoadU(du, to)), v)), du, to);
+  };
   if (block == 1) {
     std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) {
-      const auto old = hn::BitCast(di, hn::LoadU(hn::RebindToUnsigned<Ints>(), out + i));
-      hn::StoreU(hn::BitCast(hn::RebindToUnsigned<Ints>(), hn::Max(old, load(in + i))), hn::RebindToUnsigned<Ints>(),
-                 out + i);
-    }
+    for (; i + lanes <= count; i += lanes) raise(out + i, load(in + i));
     for (; i < count; ++i) out[i] = std::max(out[i], static_cast<std::uint32_t>(magnitude(in + i)));
     return;
   }
+#if HWY_TARGET != HWY_SCALAR
+  with_vectors(block, [&]<std::size_t n>() HWY_ATTR {
+    if constexpr (n > 0) {
+      for (; count >= lanes * block; in += lanes * block, count -= lanes * block, out += lanes) {
+        const auto largest = [&](std::size_t i) HWY_ATTR {
+          auto most = load(in + i * block);
+#pragma GCC unroll 4
+          for (std::size_t k = 1; k < n; ++k) most = hn::Max(most, load(in + i * block + k * lanes));
+          return most;
+        };
+        raise(out, largest_of_each(largest));
+      }
+    }
+  });
+#endif
   each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
     const float* x = in + begin;
     auto m0 = hn::Zero(di), m1 = hn::Zero(di);
@@ -76,17 +133,27 @@ HWY_ATTR void extremes_of(const float* in, std::size_t block, std::size_t count,
   });
 }
 
-template <bool divides>
+/// The larger and the smaller of two; a NaN in v stays.
+HWY_INLINE hn::Vec<Floats> limited(hn::Vec<Floats> v, hn::Vec<Floats> least, hn::Vec<Floats> most) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+  return hn::Max(least, hn::Min(most, v));  // the second operand where one is NaN
+#else
+  return hn::IfThenElse(hn::Gt(v, most), most, hn::IfThenElse(hn::Lt(v, least), least, v));
+#endif
+}
+
+template <bool divides, bool limits>
 HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, const float* factors, float limit,
                         float* out) {
   constexpr Floats d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto most = hn::Set(d, limit);
+  const auto most = hn::Set(d, limit), least = hn::Set(d, -limit);
   const auto apply = [&](auto v, auto f) HWY_ATTR {
     auto q = v;
     if constexpr (divides) q = hn::Div(v, f);
     else q = hn::Mul(v, f);
-    return hn::IfThenElse(hn::Gt(hn::Abs(q), most), hn::CopySign(most, q), q);  // a NaN is no larger
+    if constexpr (limits) return limited(q, least, most);
+    else return q;
   };
   const auto one = [&](float v, float f) {
     const float q = divides ? v / f : v * f;
@@ -99,6 +166,15 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
     for (; i < count; ++i) out[i] = one(in[i], factors[i]);
     return;
   }
+  with_vectors(block, [&]<std::size_t n>() HWY_ATTR {
+    if constexpr (n > 0) {
+      for (; count >= block; in += block, out += block, count -= block) {
+        const auto f = hn::Set(d, *factors++);
+#pragma GCC unroll 4
+        for (std::size_t k = 0; k < n; ++k) hn::StoreU(apply(hn::LoadU(d, in + k * lanes), f), d, out + k * lanes);
+      }
+    }
+  });
   each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
     const auto f = hn::Set(d, factors[index]);
     std::size_t i = 0;
@@ -109,8 +185,10 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
 
 HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides,
                          float limit, float* out) {
-  if (divides) scaled_by<true>(in, block, count, factors, limit, out);
-  else scaled_by<false>(in, block, count, factors, limit, out);
+  if (divides) return scaled_by<true, true>(in, block, count, factors, limit, out);
+  if (limit < std::numeric_limits<float>::infinity())
+    return scaled_by<false, true>(in, block, count, factors, limit, out);
+  scaled_by<false, false>(in, block, count, factors, limit, out);
 }
 
 HWY_ATTR void to_twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
