@@ -101,7 +101,6 @@ struct Conversion {
  private:
   /// The shortest way to the kernel: what is done here takes as long as rounding a hundred elements.
   void in_one_piece(const Plan& plan, std::span<Out> out) const {
-    if (plan.upper_half) return lanes(plan, random, in.data(), out.data(), out.size());  // integers: see by_plan()
     const DefaultEnvironment environment;
     lanes(plan, random, in.data(), out.data(), out.size());
   }
@@ -109,8 +108,6 @@ struct Conversion {
   void by_plan(std::optional<Plan> plan, std::span<Out> out, Tally* tally) const {  // a copy: see remembered()
     in_pieces(out, same_array(in, out), tally,
               [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
-                // Integers compute: no environment disturbs them.
-                if (plan && plan->upper_half && !tally) return in_vectors(*plan, begin, size, to, streams);
                 const DefaultEnvironment environment;
                 if (!plan || (tally && plan->flushes)) by_scalars(begin, size, to, part);
                 else if (tally) tallied(*plan, begin, size, to, part);
@@ -160,8 +157,10 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
-  // The kernels compute with normal floats and exactly: no environment disturbs them.
-  if (one_piece(out.size()) && kept) return decode_lanes(*kept, in.data(), out.data(), out.size());
+  if (one_piece(out.size()) && kept) {
+    const DefaultEnvironment environment;
+    return decode_lanes(*kept, in.data(), out.data(), out.size());
+  }
   const std::optional<WidenPlan> plan = kept;  // a copy: see remembered()
   in_pieces(out, same_array(in, out), nullptr,
             [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {

@@ -2,8 +2,8 @@
 //
 // Results are those of the scalar functions (conversion.hpp, arithmetic.hpp), element by element, on any number of
 // threads and with any instruction set; stochastic rounding takes rounding_bits(seed, stream, first + i) for element i.
-// The floating-point environment must be the default one (round to nearest, subnormals kept); FTZ and DAZ of the
-// caller are put aside meanwhile.
+// The caller's floating-point environment (directions, FTZ and DAZ, traps, exception flags) neither matters nor
+// changes.
 //
 // Spans may have any length and alignment, zero included. Every function throws std::invalid_argument, before it writes
 // anything, for spans of different lengths, for results that overlap operands other than by being the very same

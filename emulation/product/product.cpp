@@ -139,6 +139,7 @@ void gemm_of(const ProductModel& model, const MatrixOperands<Words>& x, std::spa
     throw std::invalid_argument(std::string(where) + ": " + why);
   check(model, x, d);
   if (x.m == 0 || x.n == 0) return;
+  const array::DefaultEnvironment environment;
   if (const auto* dots = std::get_if<DotModel>(&model)) return gemm_by_dot_model(*dots, x, d, first_stream);
   if (x.k > 0) return gemm_by_unit(std::get<MatrixUnit>(model), x, d);
   const FloatFormat& f = format_of_result(model);

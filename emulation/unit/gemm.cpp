@@ -185,6 +185,7 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
 template <class D>
 void by_interpreter(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, x.m), [&](const auto& range) {
+    const array::DefaultEnvironment environment;
     Interpreter interpret(unit, x);
     for (std::size_t i = range.begin(); i != range.end(); ++i)
       for (std::size_t j = 0; j < x.n; ++j) d[x.place_d()(i, j)] = static_cast<D>(interpret(i, j));
@@ -197,6 +198,7 @@ void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
     throw std::invalid_argument("mma_gemm: words of D are too narrow for " + format_name(unit.accumulator));
   check(unit, x, std::span<const D>(d));
   if (x.m == 0 || x.n == 0) return;
+  const array::DefaultEnvironment environment;
   if (const auto body = units::vector_body(unit)) by_panels(unit, *body, x, d);
   else by_interpreter(unit, x, d);
 }

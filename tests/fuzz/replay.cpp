@@ -1,12 +1,14 @@
 // Runs a fuzz target without libFuzzer, over its corpus and over seeded mutations, which are the same everywhere.
-// usage: TARGET_replay CORPUS_FOLDER MUTATIONS
+// usage: TARGET_replay CORPUS_FOLDER MUTATIONS [SEED]
 #include "fuzz_target.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -56,13 +58,26 @@ Bytes mutated(Bytes bytes, const std::vector<Bytes>& corpus, Random& random) {
   return bytes;
 }
 
+/// What the target is given, for when it ends the program.
+Bytes input;
+
+void run(Bytes bytes) {
+  input = std::move(bytes);
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER MUTATIONS\n", argv[0]);
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: %s CORPUS_FOLDER MUTATIONS [SEED]\n", argv[0]);
     return 2;
   }
+  std::signal(SIGABRT, [](int) {
+    std::fputs("the input: ", stderr);
+    for (const std::uint8_t byte : input) std::fprintf(stderr, "%02x", byte);
+    std::fputc('\n', stderr);
+  });
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1]))
     if (entry.is_regular_file()) files.push_back(entry.path());
@@ -71,17 +86,14 @@ int main(int argc, char** argv) {
   for (const auto& path : files) {
     std::ifstream file(path, std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    LLVMFuzzerTestOneInput(corpus.back().data(), corpus.back().size());
+    run(corpus.back());
   }
   if (corpus.empty()) {
     std::fprintf(stderr, "%s: no corpus in %s\n", argv[0], argv[1]);
     return 1;
   }
-  Random random{20240607};
+  Random random{argc == 4 ? std::strtoull(argv[3], nullptr, 10) : 20240607};
   const long count = std::atol(argv[2]);
-  for (long i = 0; i < count; ++i) {
-    const Bytes bytes = mutated(corpus[random(corpus.size())], corpus, random);
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-  }
+  for (long i = 0; i < count; ++i) run(mutated(corpus[random(corpus.size())], corpus, random));
   std::printf("%zu files and %ld mutations\n", corpus.size(), count);
 }

@@ -108,4 +108,41 @@ inline bool same_bits(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
+/// The definition's result, block by block and element by element.
+inline BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows,
+                                std::size_t columns, RandomStream random, std::optional<float> given = {}) {
+  const BlockGrid g = block_grid(f, rows, columns);
+  BlockArray out{f, rows, columns, std::vector<std::uint8_t>(in.size()), {}, {}, 1};
+  float tensor_amax = 0;
+  for (const float x : in)
+    if (!std::isnan(x)) tensor_amax = std::max(tensor_amax, std::fabs(x));
+  if (f.tensor_scale) out.tensor_scale = tensor_scale(f, given ? *given : tensor_amax);
+  for (std::size_t down = 0; down < g.down; ++down)
+    for (std::size_t across = 0; across < g.across; ++across) {
+      float amax = 0, low = 0, high = 0;
+      bool nan = false;
+      const auto each = [&](auto visit) {
+        for (std::size_t row = down * g.block_rows; row < std::min(rows, (down + 1) * g.block_rows); ++row)
+          for (std::size_t column = across * g.block_columns;
+               column < std::min(columns, (across + 1) * g.block_columns); ++column)
+            visit(row * columns + column);
+      };
+      each([&](std::size_t i) {
+        if (std::isnan(in[i])) nan = true;
+        else amax = std::max(amax, std::fabs(in[i])), low = std::min(low, in[i]), high = std::max(high, in[i]);
+      });
+      if (nan) amax = low = std::numeric_limits<float>::quiet_NaN();
+      if (given && !f.tensor_scale) amax = *given;
+      const BlockStep step = f.element.is_affine() ? affine_step(f, low, high) : block_step(f, amax, out.tensor_scale);
+      out.scales.push_back(step.scale);
+      if (f.element.is_affine()) out.zeros.push_back(static_cast<std::int16_t>(step.zero));
+      each([&](std::size_t i) {
+        out.codes[i] = block_element(
+            f, r, step, in[i],
+            r.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0);
+      });
+    }
+  return out;
+}
+
 }  // namespace check

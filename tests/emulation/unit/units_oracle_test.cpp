@@ -1,5 +1,5 @@
 // Operands for matrix units: random ones, and those that reveal a wrong rule.
-#include "check.hpp"
+#include "unit_cases.hpp"
 
 #include <halfulp/emulation/unit/rules.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
@@ -248,33 +248,12 @@ TEST(UnitsOracle, FusedSumsOfAnyParameters) {
   judge.expect_variety();
 }
 
-/// A unit of the table with some parameters of others or drawn ones. About half of them are refused.
-MatrixUnit mixed_unit(check::Random& random) {
-  const auto any = [&]() -> const MatrixUnit& { return matrix_units()[random() % matrix_units().size()]; };
-  MatrixUnit u = any();
-  u.name = "mixed " + u.name;
-  if (random() % 2) u.rule = rules::all()[random() % rules::all().size()];
-  for (int changes = static_cast<int>(random() % 3); changes-- > 0;) switch (random() % 9) {
-      case 0: u.a = any().a; break;
-      case 1: u.b = any().b; break;
-      case 2: u.accumulator = any().accumulator, u.sum.kept = u.accumulator; break;
-      case 3: u.sum.length = static_cast<int>(1 + random() % 20); break;
-      case 4: u.k = static_cast<int>(1 + random() % 70); break;
-      case 5: u.scale_block = static_cast<int>(random() % 65), u.scale = any().scale; break;
-      case 6: u.sum.grouping = Grouping::strided; break;
-      case 7: u.sum.descending = true; break;
-      case 8: u.sum.alignment_bits = static_cast<int>(random() % 61); break;
-    }
-  u.sum.nan = u.accumulator.canonical_nan();
-  return u;
-}
-
 TEST(UnitsOracle, WhatIsNotRefusedIsComputed) {
   check::Random random{77};
   Judge judge("mixed units");
   int refused = 0, computed = 0;
   while (computed < (check::exhaustive() ? 160'000 : 8'000)) {
-    const MatrixUnit unit = mixed_unit(random);
+    const MatrixUnit unit = unit_cases::mixed_unit(random);
     if (const std::string why = refusal(unit); !why.empty()) {
       EXPECT_EQ(why.find('\n'), std::string::npos);
       ++refused;
