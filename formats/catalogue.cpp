@@ -139,6 +139,7 @@ std::string defect(const FloatFormat& f) {
   if (f.storage_bits() < 3) return "has fewer than 3 bits";
   if (f.bias < -1100 || f.bias > 1100 || f.emin() - f.fraction_bits < -1074 || f.emax() > 1023)
     return "has values beyond the range of a double (bias " + std::to_string(f.bias) + ")";
+  if ((!f.is_signed || !f.has_zero) && !find_named(f)) return "lacks a sign or a zero, which only e8m0 may";
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/emulation/block/lanes.hpp>
 #include <halfulp/emulation/block/steps.hpp>
+#include <halfulp/emulation/operation.hpp>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -142,6 +143,11 @@ void require_size(std::string_view what, std::size_t size, std::size_t rows, std
                               std::to_string(rows) + " x " + std::to_string(columns));
 }
 
+void require_rounding(const BlockFormat& f, const Rounding& rounding) {
+  const Task task{Operation::convert, fp32, element_grid(f.element), element_rounding(rounding)};
+  if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
+}
+
 template <class T>
 void parallel(std::size_t count, std::size_t grain, const T& piece) {
   const auto run = [&](std::size_t begin, std::size_t end) {
@@ -217,7 +223,6 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
   const bool one_step = !affine && ((options.amax && !f.tensor_scale) || g.count() == 1);
   if (one_step) {
     Steps known;
-    const array::DefaultEnvironment environment;
     const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff
                                                                : largest_bits(in, true);
     block::find_steps(f, std::span(&bits, 1), tensor, known);
@@ -263,7 +268,6 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
 /// The scale of the tensor, if the format has one; else 1.
 float find_tensor_scale(const BlockFormat& f, std::span<const float> in, const BlockOptions& options) {
   if (!f.tensor_scale) return 1;
-  const array::DefaultEnvironment environment;
   return tensor_scale(f, options.amax ? std::abs(*options.amax) : std::bit_cast<float>(largest_bits(in, false)));
 }
 
@@ -275,7 +279,10 @@ BlockGrid flattened(BlockGrid g) {
 
 }  // namespace
 
-float largest_magnitude(std::span<const float> in) { return std::bit_cast<float>(largest_bits(in, true)); }
+float largest_magnitude(std::span<const float> in) {
+  const array::DefaultEnvironment environment;
+  return std::bit_cast<float>(largest_bits(in, true));
+}
 
 BlockGrid block_grid(const BlockFormat& f, std::size_t rows, std::size_t columns) {
   if (const std::string why = defect(f); !why.empty()) throw std::invalid_argument("the block format " + why);
@@ -310,8 +317,10 @@ BlockArray quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::
 
 void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
                      std::size_t columns, BlockArray& out, const BlockOptions& options) {
+  const array::DefaultEnvironment environment;
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
+  require_rounding(f, rounding);
   out.format = f, out.rows = rows, out.columns = columns;
   out.tensor_scale = find_tensor_scale(f, in, options);
   out.codes.resize(in.size());
@@ -333,9 +342,11 @@ void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<c
 
 void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
                            std::size_t columns, std::span<float> out, const BlockOptions& options, ScalesApart* apart) {
+  const array::DefaultEnvironment environment;
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
   require_size("the result", out.size(), rows, columns);
+  require_rounding(f, rounding);
   if (in.data() != out.data() && in.data() < out.data() + out.size() && out.data() < in.data() + in.size())
     throw std::invalid_argument("the array and the result overlap: they must be the same array or apart");
   const Elements elements(f, rounding, options.random);
@@ -353,6 +364,7 @@ void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::
 }
 
 void dequantize_blocks(const BlockArray& array, std::span<float> out) {
+  const array::DefaultEnvironment environment;
   const BlockFormat& f = array.format;
   const BlockGrid g = block_grid(f, array.rows, array.columns);
   require_size("the result", out.size(), array.rows, array.columns);

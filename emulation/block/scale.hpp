@@ -123,7 +123,8 @@ inline BlockStep with_factor(const BlockFormat& f, std::uint32_t code, float ten
 inline float tensor_scale(const BlockFormat& f, float amax) {
   const auto divisor = static_cast<float>(f.scale.value(f.scale.max_finite()) * f.element.target());
   const float t = block::bounded(amax) / divisor;
-  return t >= std::numeric_limits<float>::min() || std::isnan(t) ? t : std::numeric_limits<float>::min();
+  if (std::isnan(t)) return std::numeric_limits<float>::quiet_NaN();  // whatever the given one's payload
+  return std::max(t, std::numeric_limits<float>::min());
 }
 
 /// A block with elements up to amax in magnitude (NaN if one is), of a tensor with that scale. Not for affine elements.

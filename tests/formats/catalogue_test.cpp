@@ -171,6 +171,16 @@ TEST(Catalogue, bad_names) {
   expect_refused(std::string(1'000'000, 'e'), "unknown format");
 }
 
+// No name can say that a format has no sign or no zero, but e8m0.
+TEST(Catalogue, OnlyE8m0LacksASignOrAZero) {
+  EXPECT_EQ(defect(e8m0), "");
+  for (const auto& [is_signed, has_zero] : {std::pair{false, true}, {true, false}, {false, false}}) {
+    FloatFormat f = e5m2;
+    f.is_signed = is_signed, f.has_zero = has_zero;
+    EXPECT_NE(defect(f).find("sign or a zero"), std::string::npos) << is_signed << has_zero;
+  }
+}
+
 /// Every code of every format up to 19 bits: value and class as the oracle decodes them.
 TEST(Catalogue, value_of_every_code) {
   std::vector<FloatFormat> all = check::named({"e5m2finite", "e5m2fn", "e3m3", "e4m2fnuz", "e2m2fn", "e5m0fn",

@@ -17,7 +17,8 @@ constexpr std::size_t judged = 6;
 template <class T>
 class Placed {
  public:
-  Placed(Choices& choices, std::size_t count) : at_(1 + choices.below(17)), all_(at_ + count + 1, T(99)), count_(count) {}
+  Placed(Choices& choices, std::size_t count)
+      : at_(1 + choices.below(17)), all_(at_ + count + 1, T(99)), count_(count) {}
   ~Placed() { demand(all_[at_ - 1] == T(99) && all_.back() == T(99), "nothing is written beside the results"); }
   std::span<T> span() { return std::span(all_).subspan(at_, count_); }
 

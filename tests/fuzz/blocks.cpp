@@ -38,19 +38,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   choices.instruction_set();
   const BlockOptions options{stream, {}};
   BlockArray got;
-  std::vector<float> values(in.size()), at_once(in);
+  std::vector<float> values(in.size()), at_once(in), scaled(in.size());
+  ScalesApart apart{true, {}, 0};
   in_environment(choices, [&] {
     quantize_blocks(f, r, in, rows, columns, got, options);
     dequantize_blocks(got, values);
     quantize_block_values(f, r, at_once, rows, columns, at_once, options);
+    if (!f.element.is_affine()) quantize_block_values(f, r, in, rows, columns, scaled, options, &apart);
   });
   demand_same(got.scales.size(), want.scales.size(), 0, about);
   for (std::size_t i = 0; i < want.scales.size(); ++i) demand_same(got.scales[i], want.scales[i], i, about);
   for (std::size_t i = 0; i < want.zeros.size(); ++i) demand_same(got.zeros[i], want.zeros[i], i, about);
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
   for (std::size_t i = 0; i < in.size(); ++i) {
     demand_same(got.codes[i], want.codes[i], i, about);
-    const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
     demand_same(bits(at_once[i]), bits(values[i]), i, [&] { return "values at once, " + about(); });
   }
+  for (std::size_t i = 0; i < apart.blocks.size(); ++i)
+    demand_same(bits(apart.blocks[i]), bits(block::scale_value(f.scale, want.scales[i])), i,
+                [&] { return "scales apart, " + about(); });
   return 0;
 }

@@ -68,7 +68,11 @@ class Choices {
   template <class Code>
   std::vector<Code> codes(const FloatFormat& f, std::size_t count) {
     check::Random draw = random();
-    const std::uint64_t edges[] = {0, f.min_positive(), f.min_normal(), f.max_finite(), f.magnitude_mask(),
+    const std::uint64_t edges[] = {0,
+                                   f.min_positive(),
+                                   f.min_normal(),
+                                   f.max_finite(),
+                                   f.magnitude_mask(),
                                    static_cast<std::uint64_t>(std::max(f.bias, 0)) << f.fraction_bits};
     std::vector<Code> all(count);
     for (std::size_t i = 0; i < count; ++i) {

@@ -68,7 +68,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                      !model.promoted && !model.output && model.order == Order::sequential &&
                      model.compensation == Compensation::none &&
                      model.accumulator.rounding.mode != RoundingMode::stochastic;
-  if (plain)
-    demand_same(want[0], judged(model, x, 0, 0), 0, [&] { return "the definition of " + about(); });
+  if (plain) demand_same(want[0], judged(model, x, 0, 0), 0, [&] { return "the definition of " + about(); });
   return 0;
 }

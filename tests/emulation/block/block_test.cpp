@@ -151,6 +151,31 @@ TEST(Block, AGivenMagnitudeReplacesTheArrays) {
                std::invalid_argument);
 }
 
+TEST(Block, RandomBitsOutOfRangeAreRefused) {
+  Rounding r;
+  r.mode = RoundingMode::stochastic;
+  const BlockFormat f = parse_block_format("mxfp8");
+  std::vector<float> x(64, 1.0f);
+  for (const int bits : {-1, 0, 33}) {
+    r.random_bits = bits;
+    EXPECT_THROW(quantize_blocks(f, r, x, 2, 32), std::invalid_argument) << bits;
+    EXPECT_THROW(quantize_block_values(f, r, x, 2, 32, x), std::invalid_argument) << bits;
+  }
+}
+
+// The payload of a NaN that is given as the largest magnitude does not reach the values.
+TEST(Block, AGivenNanIsAnyNan) {
+  const BlockFormat f = parse_block_format("nvfp4");
+  const std::vector<float> in(64, 1.0f);
+  BlockOptions options;
+  options.amax = std::bit_cast<float>(0x7fc1'2345u);
+  std::vector<float> values(64), at_once(64);
+  dequantize_blocks(quantize_blocks(f, {}, in, 4, 16, options), values);
+  quantize_block_values(f, {}, in, 4, 16, at_once, options);
+  EXPECT_EQ(bits(values), bits(at_once));
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(values[0]), 0x7fc0'0000u);
+}
+
 TEST(Block, ZeroAndNanAndInfiniteBlocks) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const auto first_scale = [](const char* name, float x) {
