@@ -101,6 +101,8 @@ struct Conversion {
  private:
   /// The shortest way to the kernel: what is done here takes as long as rounding a hundred elements.
   void in_one_piece(const Plan& plan, std::span<Out> out) const {
+    if (plan.upper_half && has_embedded_rounding())  // by integers, and no comparison raises a flag
+      return lanes(plan, random, in.data(), out.data(), out.size());
     const DefaultEnvironment environment;
     lanes(plan, random, in.data(), out.data(), out.size());
   }
@@ -158,6 +160,8 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
   if (one_piece(out.size()) && kept) {
+    if (kept->linear && has_embedded_rounding())  // likewise
+      return decode_lanes(*kept, in.data(), out.data(), out.size());
     const DefaultEnvironment environment;
     return decode_lanes(*kept, in.data(), out.data(), out.size());
   }

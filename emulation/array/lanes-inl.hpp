@@ -102,13 +102,13 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
 }
 #endif
 
-/// Whether one of four vectors of floats or doubles has a NaN.
+/// Whether one of four vectors of floats or doubles has a NaN. With AVX-512 it raises no flag for a signalling one.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE bool any_nan(D d, V v0, V v1, V v2, V v3) {
 #if HALFULP_EMBEDDED_ROUNDING
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    const __mmask16 ordered = _mm512_cmp_ps_mask(v0.raw, v1.raw, _CMP_ORD_Q);
-    const __mmask16 all = _mm512_mask_cmp_ps_mask(ordered, v2.raw, v3.raw, _CMP_ORD_Q);
+    const __mmask16 ordered = _mm512_cmp_round_ps_mask(v0.raw, v1.raw, _CMP_ORD_Q, _MM_FROUND_NO_EXC);
+    const __mmask16 all = _mm512_mask_cmp_round_ps_mask(ordered, v2.raw, v3.raw, _CMP_ORD_Q, _MM_FROUND_NO_EXC);
     return _kortestc_mask16_u8(all, all) == 0;
   }
 #endif

@@ -113,14 +113,12 @@ class Elements {
   void to_integers(float* q, std::size_t block, std::size_t size, const Steps& steps, std::size_t first) const {
     const BlockElement& e = f_.element;
     const auto unit = static_cast<float>(FloatFormat::power_of_two(-e.fraction_bits));
-    for (std::size_t begin = 0; begin < size; begin += block) {
-      const int zero = steps.zeros.empty() ? 0 : steps.zeros[first + begin / block];
-      const float low = static_cast<float>(e.least() - zero) * unit, high = static_cast<float>(e.most() - zero) * unit;
-      for (std::size_t i = begin, end = std::min(size, begin + block); i < end; ++i) {
-        const float x = q[i] + 0.0f;
-        q[i] = x < low ? low : x > high ? high : x;
-      }
-    }
+    const auto limit = [&](std::size_t begin, std::size_t count, int zero) {
+      block::limit(q + begin, count, static_cast<float>(e.least() - zero) * unit,
+                   static_cast<float>(e.most() - zero) * unit);
+    };
+    if (steps.zeros.empty()) return limit(0, size, 0);
+    for (std::size_t i = 0; i < size; i += block) limit(i, std::min(block, size - i), steps.zeros[first + i / block]);
   }
 
   BlockFormat f_;

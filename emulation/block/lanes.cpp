@@ -30,6 +30,7 @@ HWY_INLINE void with_vectors(std::size_t block, F f) {
   if (block == lanes) f.template operator()<1>();
   else if (block == 2 * lanes) f.template operator()<2>();
   else if (block == 4 * lanes) f.template operator()<4>();
+  else if (block == 8 * lanes) f.template operator()<8>();
   else f.template operator()<0>();
 }
 
@@ -88,7 +89,7 @@ HWY_ATTR void magnitudes_of(const float* in, std::size_t block, std::size_t coun
       for (; count >= lanes * block; in += lanes * block, count -= lanes * block, out += lanes) {
         const auto largest = [&](std::size_t i) HWY_ATTR {
           auto most = load(in + i * block);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
           for (std::size_t k = 1; k < n; ++k) most = hn::Max(most, load(in + i * block + k * lanes));
           return most;
         };
@@ -170,7 +171,7 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
     if constexpr (n > 0) {
       for (; count >= block; in += block, out += block, count -= block) {
         const auto f = hn::Set(d, *factors++);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (std::size_t k = 0; k < n; ++k) hn::StoreU(apply(hn::LoadU(d, in + k * lanes), f), d, out + k * lanes);
       }
     }
@@ -189,6 +190,19 @@ HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, 
   if (limit < std::numeric_limits<float>::infinity())
     return scaled_by<false, true>(in, block, count, factors, limit, out);
   scaled_by<false, false>(in, block, count, factors, limit, out);
+}
+
+HWY_ATTR void limit_to(float* x, std::size_t count, float low, float high) {
+  constexpr Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto least = hn::Set(d, low), most = hn::Set(d, high);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(limited(hn::Add(hn::LoadU(d, x + i), hn::Zero(d)), least, most), d, x + i);
+  for (; i < count; ++i) {
+    const float v = x[i] + 0.0f;
+    x[i] = v < low ? low : v > high ? high : v;
+  }
 }
 
 HWY_ATTR void to_twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
@@ -250,6 +264,7 @@ namespace halfulp::block {
 HWY_EXPORT(magnitudes_of);
 HWY_EXPORT(extremes_of);
 HWY_EXPORT(scaled_any);
+HWY_EXPORT(limit_to);
 HWY_EXPORT(to_twos_complement);
 HWY_EXPORT(sums_of);
 
@@ -263,6 +278,7 @@ void scaled(const float* in, std::size_t block, std::size_t count, const float* 
             float* out) {
   HWY_DYNAMIC_DISPATCH(scaled_any)(in, block, count, factors, divides, limit, out);
 }
+void limit(float* x, std::size_t count, float low, float high) { HWY_DYNAMIC_DISPATCH(limit_to)(x, count, low, high); }
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
   HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits);
 }

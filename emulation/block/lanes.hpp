@@ -18,6 +18,9 @@ void extremes(const float* in, std::size_t block, std::size_t count, float* low,
 void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit,
             float* out);
 
+/// x = x + 0, which has no -0, limited to [low, high]; a NaN stays. Precondition: rounding to nearest.
+void limit(float* x, std::size_t count, float low, float high);
+
 /// Converts codes of sign and magnitude to two's complement of `bits` bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);
 

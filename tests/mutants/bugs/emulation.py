@@ -62,8 +62,8 @@ BUGS = [
      "hn::Max(least, hn::Min(most, v));", "hn::Max(hn::Min(v, most), least);", "block"),
     ("block arrays: random bits begin anew in each piece", ELEMENTS,
      "const RandomStream random = random_.from(at + begin);", "const RandomStream random = random_.from(at);", "block"),
-    ("block arrays: -0 of integers stays", ELEMENTS,
-     "const float x = q[i] + 0.0f;", "const float x = q[i];", "block"),
+    ("block arrays: -0 of integers stays", "emulation/block/lanes.cpp",
+     "hn::Add(hn::LoadU(d, x + i), hn::Zero(d))", "hn::LoadU(d, x + i)", "block"),
     ("block products: scales are multiplied first", "emulation/block/product.cpp",
      "if (order == ScaleOrder::after)", "if (order != ScaleOrder::after)", "block_dot"),
 ]
