@@ -81,13 +81,14 @@ class Narrow {
 #if HALFULP_EMBEDDED_ROUNDING
   /// The code words of two vectors without special() lanes, as 16-bit words.
   HWY_INLINE __m512i words_by_halves(VU x0, VU x1) const {
-    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(one_by_halves(x0).raw), one_by_halves(x1).raw, 1);
+    const __m512i both = _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(one_by_halves(x0).raw),
+                                                  one_by_halves(x1).raw, 1);
     const auto word = [](int bits) HWY_ATTR { return _mm512_set1_epi16(static_cast<short>(bits)); };
     const __m512i dropped = word((1 << plan_.half_tail) - 1), negative = _mm512_srai_epi16(both, 15);
     __m512i sum = both;
     if constexpr (mode == RoundingMode::nearest_away) sum = _mm512_add_epi16(both, word(1 << (plan_.half_tail - 1)));
     if constexpr (mode == RoundingMode::toward_positive)
-      sum = _mm512_add_epi16(both, _mm512_andnot_si512(negative, dropped));
+      sum = _mm512_add_epi16(both, _mm512_maskz_andnot_epi32(0xffff, negative, dropped));
     if constexpr (mode == RoundingMode::toward_negative)
       sum = _mm512_add_epi16(both, _mm512_and_si512(negative, dropped));
     const __m512i magnitude = _mm512_sllv_epi16(sum, word(plan_.half_missing));
