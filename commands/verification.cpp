@@ -16,6 +16,12 @@
 namespace halfulp::cli {
 namespace {
 
+/// A number of things. (The library's own conversion takes any number, and what is beyond 2^64 is undefined.)
+std::uint64_t unsigned_of(const Json& json) {
+  if (!json.is_number_unsigned()) throw std::invalid_argument("a count that is no whole number from 0 on");
+  return json.get<std::uint64_t>();
+}
+
 constexpr const char* ledger_kind = "halfulp ledger";
 constexpr int ledger_version = 1;
 
@@ -85,7 +91,7 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     const Task task = task_from_json(entry.at("task"));
     const OperandSet operands = operands_from_json(task, entry.at("inputs"));
     const Json& chunks = entry.at("chunks");
-    const auto stride = entry.at("chunk_stride").get<std::uint64_t>();
+    const auto stride = unsigned_of(entry.at("chunk_stride"));
     if (stride == 0 || chunks.size() != (verify::number_of_chunks(operands) + stride - 1) / stride)
       throw std::invalid_argument("the chunks are not those of the inputs");
     // A chunk of all triples is more than a host computes in passing; all its digests are there
@@ -258,7 +264,7 @@ Json operands_to_json(const OperandSet& operands) {
 }
 
 OperandSet operands_from_json(const Task& task, const Json& json) {
-  const auto count = json.at("count").get<std::uint64_t>();
+  const auto count = unsigned_of(json.at("count"));
   const Inputs kind = value_named(input_kinds, "kind of inputs", json.at("kind").get<std::string>());
   OperandSet operands;
   switch (kind) {
@@ -272,8 +278,8 @@ OperandSet operands_from_json(const Task& task, const Json& json) {
       break;
     }
     case Inputs::sample:
-      operands = sampled_operands(task, count, json.at("seed").get<std::uint64_t>());
-      if (operands.boundary != json.at("boundary").get<std::uint64_t>()) operands.count = 0;
+      operands = sampled_operands(task, count, unsigned_of(json.at("seed")));
+      if (operands.boundary != unsigned_of(json.at("boundary"))) operands.count = 0;
       break;
     case Inputs::listed: operands = verify::recorded_operands(task, json.at("of").get<std::string>()); break;
   }
@@ -297,13 +303,13 @@ Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
 
 verify::Chunk chunk_from_json(const Json& json) {
   verify::Chunk chunk;
-  chunk.index = json.at("index").get<std::uint64_t>();
+  chunk.index = unsigned_of(json.at("index"));
   chunk.digest = parse_hex_word(json.at("digest"));
-  chunk.found.compared = json.at("compared").get<std::uint64_t>();
+  chunk.found.compared = unsigned_of(json.at("compared"));
   if (!json.contains("differing")) return chunk;
-  chunk.found.differing = json.at("differing").get<std::uint64_t>();
-  chunk.found.farthest = json.value("farthest", std::uint64_t{0});
-  chunk.found.classes = json.at("classes").get<std::map<std::string, std::uint64_t>>();
+  chunk.found.differing = unsigned_of(json.at("differing"));
+  if (json.contains("farthest")) chunk.found.farthest = unsigned_of(json.at("farthest"));
+  for (const auto& [name, count] : json.at("classes").items()) chunk.found.classes[name] = unsigned_of(count);
   for (const Json& w : json.at("witnesses")) chunk.found.witnesses.push_back(witness_from_json(w));
   return chunk;
 }

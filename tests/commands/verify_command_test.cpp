@@ -225,6 +225,17 @@ TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
   }
 }
 
+// JSON's numbers are not always counts: 1e300 is none, nor half an input.
+TEST(VerifyState, CountsAreWholeNumbers) {
+  const Task task{Operation::add, e4m3, e4m3, {}};
+  Json inputs = cli::operands_to_json(all_operands(task));
+  EXPECT_EQ(cli::operands_from_json(task, inputs).count, 65536u);
+  for (const Json& count : {Json(1e300), Json(65536.5), Json(-65536), Json("65536")}) {
+    inputs["count"] = count;
+    EXPECT_THROW(cli::operands_from_json(task, inputs), std::invalid_argument) << count;
+  }
+}
+
 TEST(VerifyState, IsARegularFile) {
   const File pipe;
   ASSERT_EQ(::mkfifo(pipe.path.c_str(), 0600), 0);
