@@ -80,9 +80,11 @@ std::uint64_t flushed_tree_step(const MatrixUnit& unit, const DotOperands& x, st
   const auto flush = [](const FloatFormat& g, std::uint64_t code, bool keep_sign) {
     return g.is_subnormal(code) ? g.zero(keep_sign && g.sign(code)) : code;
   };
+  const auto operand = [&](const FloatFormat& g, std::uint64_t word) {
+    return chain.widen(g, code_word(g, flush(g, word_code(g, word), false)));
+  };
   const auto product = [&](std::size_t k) {
-    const std::uint64_t a = chain.widen(unit.a, flush(unit.a, x.a[k], false)),
-                        b = chain.widen(unit.b, flush(unit.b, x.b[k], false));
+    const std::uint64_t a = operand(unit.a, x.a[k]), b = operand(unit.b, x.b[k]);
     return flush(f, evaluate<Operation::mul>(f, {}, a, b).code, true);
   };
   const auto sum = [&](std::uint64_t p, std::uint64_t q) { return flush(f, chain.add(p, q), true); };

@@ -146,7 +146,8 @@ HWY_INLINE void then_addend(const PanelRule& rule, std::size_t rows, std::size_t
         return hn::Mul(hn::Add(products, rest), wide_power(quantum));
       });
       const VF nan = hn::Set(df, std::numeric_limits<float>::quiet_NaN());
-      out[r] = hn::IfThenElse(hn::IsFinite(out[r]), hn::IfThenElse(hn::RebindMask(df, fits), result, nan), out[r]);
+      // The interpreter does what does not fit: products beyond the floats can meet an infinite C.
+      out[r] = hn::IfThenElse(hn::RebindMask(df, fits), hn::IfThenElse(hn::IsFinite(out[r]), result, out[r]), nan);
     }
   });
 }

@@ -259,7 +259,10 @@ inline std::uint64_t flushed_tree_rule(const OperandChunk& x, std::uint64_t c) {
     const std::uint64_t magnitude = code & bits(magnitude_bits(f));
     return magnitude != 0 && magnitude >> f.fraction_bits == 0;
   };
-  const auto input = [&](const FloatFormat& f, std::uint64_t code) { return tiny(f, code) ? 0 : code; };
+  const FloatFormat tf32{8, 10, 127};
+  const auto input = [&](const FloatFormat& f, std::uint64_t word) {
+    return tiny(f, f == tf32 ? word / 8192 : word) ? 0 : word;
+  };
   const auto result = [&](std::uint64_t d) { return tiny(ieee.f, d) ? d & sign_bit(ieee.f) : d; };
   std::vector<std::uint64_t> level;
   for (std::size_t k = 0; k < x.a.size(); ++k)

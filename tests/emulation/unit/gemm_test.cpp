@@ -147,6 +147,24 @@ TEST(Gemm, EqualsTheInterpreterForSmallAddends) {
   EXPECT_EQ(d, expected(u, x));
 }
 
+// A product beyond the floats is an infinity on CDNA3, which meets one of C.
+TEST(Gemm, EqualsTheInterpreterForInfiniteAddends) {
+  Random random{13};
+  for (const char* name :
+       {"cdna3.mfma.bf16.fp32", "cdna3.mfma.e5m2fnuz.fp32", "cdna1.mfma.bf16.fp32", "hopper.mma.bf16.fp32"}) {
+    const MatrixUnit& u = find_unit(name);
+    Matrices x(u, 2, 16, 3, Kind::huge, random);
+    for (std::size_t i = 0; i < x.a.size(); ++i) x.a[i] = u.a.max_finite() | (i < 3 ? u.a.sign_mask() : 0);
+    std::fill(x.b.begin(), x.b.end(), u.b.max_finite());
+    for (std::size_t i = 0; i < x.c.size(); ++i)
+      x.c[i] = u.accumulator.infinity() | (i % 2 ? u.accumulator.sign_mask() : 0);
+    x.operands = {2, 16, 3, std::span(x.a), std::span(x.b), std::span(x.c)};
+    std::vector<std::uint64_t> d(32);
+    mma_gemm(u, x.operands, std::span(d));
+    EXPECT_EQ(d, expected(u, x)) << name;
+  }
+}
+
 // The interpreter computes rows and columns with NaN, and reads C, when D already holds other results.
 TEST(Gemm, WritesDOverC) {
   Random random{5};
