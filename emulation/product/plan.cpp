@@ -269,7 +269,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
       accumulator->format.has_negative_zero() != outer->format.has_negative_zero() ||
       multiplier.has_negative_zero() != outer->format.has_negative_zero())
     plan.signs_tell = false;
-  plan.redo_nan = plan.redo_nan || keeps_payload(plan.nan) || m.outer().rounding.nan != plan.nan;
+  plan.redo_nan = plan.redo_nan || keeps_payload(plan.nan) || m.outer().rounding.nan != plan.nan ||
+                  (m.output && keeps_payload(m.output->rounding.nan));
   if (!runs({plan.product.rounder, plan.accumulator.rounder, accumulator->direction, plan.odd_product, plan.odd_sum}))
     return {};
   return plan;

@@ -138,7 +138,8 @@ TEST(Products, EveryOrder) {
     for (const char* order : orders)
       for (const char* more :
            {"", ",round=toward-zero", ",round=toward-negative", ",round=nearest-away", ",round=to-odd",
-            ",round=stochastic,seed=3", ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda", ",nan=propagate"}) {
+            ",round=stochastic,seed=3", ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda",
+            ",nan=cuda,out=bf16/nan:keep", ",nan=propagate"}) {
         compare_all_kinds(std::string(base) + ",order=" + order + more, random, count);
         if (HasFatalFailure()) return;
       }
