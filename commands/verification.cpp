@@ -16,9 +16,9 @@
 namespace halfulp::cli {
 namespace {
 
-/// A number of things. (The library's own conversion takes any number, and what is beyond 2^64 is undefined.)
+/// A whole number from 0 on. (The JSON library converts any number, and what is beyond 2^64 is undefined.)
 std::uint64_t unsigned_of(const Json& json) {
-  if (!json.is_number_unsigned()) throw std::invalid_argument("a count that is no whole number from 0 on");
+  if (!json.is_number_unsigned()) throw std::invalid_argument("a number that is not whole, from 0 on");
   return json.get<std::uint64_t>();
 }
 

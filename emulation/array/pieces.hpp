@@ -91,7 +91,7 @@ void in_pieces(std::span<Out> out, bool in_place, Tally* tally, const F& f) {
     const std::scoped_lock lock(mutex);
     *tally += part;
   };
-  const DefaultEnvironment environment;  // oneTBB gives its own one to tasks, and takes the caller's flags with it
+  const DefaultEnvironment environment;  // oneTBB runs tasks in one of its own, and would lose the caller's flags
   const bool alone = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism) == 1;
   if (alone) return piece(0, out.size());
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), grain),

@@ -37,7 +37,7 @@ HWY_INLINE void with_vectors(std::size_t block, F f) {
 HWY_INLINE std::int32_t magnitude(const float* x) { return std::bit_cast<std::int32_t>(*x) & 0x7fff'ffff; }
 
 #if HWY_TARGET != HWY_SCALAR
-/// Neighbours' lanes of both, by D's width, in each 128 bits: the larger of each other one.
+/// In each 128 bits, lanes of D's width alternate between those of a and of b; each is the larger of two.
 template <class D>
 HWY_INLINE hn::Vec<Ints> larger_of_pairs(D d, hn::Vec<Ints> a, hn::Vec<Ints> b) {
   const auto x = hn::BitCast(d, a), y = hn::BitCast(d, b);
@@ -48,7 +48,7 @@ HWY_INLINE hn::Vec<Ints> largest_of_four(std::size_t i, const F& v) {
   constexpr hn::RepartitionToWide<Ints> wide;
   return larger_of_pairs(wide, larger_of_pairs(Ints(), v(i), v(i + 1)), larger_of_pairs(Ints(), v(i + 2), v(i + 3)));
 }
-/// Lane i is the largest of v(i), for each lane. One vector's alone takes nearly as many steps.
+/// Lane i of the result is the largest lane of v(i). To find that of one vector takes nearly as many steps.
 template <class F>
 HWY_INLINE hn::Vec<Ints> largest_of_each(const F& v) {
 #if HWY_MAX_BYTES == 16

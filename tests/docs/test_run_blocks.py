@@ -61,7 +61,8 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.outcomes("<!-- needs: no_such_module -->\n```sh\nfalse\n```\n")[0][0], "not run")
 
     def test_blocks_of_the_package_wait_for_it(self):
-        for text in ("```python\nimport halfulp\n```\n", "```console\n$ build/python-venv/bin/python -c 'print(1)'\n1\n```\n"):
+        for text in ("```python\nimport halfulp\n```\n",
+                     "```console\n$ build/python-venv/bin/python -c 'print(1)'\n1\n```\n"):
             self.assertEqual(self.outcomes(text), [("not run", "the Python package was not built")])
 
     def test_files_are_taken_by_later_blocks(self):

@@ -28,6 +28,7 @@ class Placed {
   std::size_t count_;
 };
 
+/// Counts for itself what happened, as array.hpp says a tally does.
 void add(Tally& tally, const FloatFormat& f, const Rounded& r) {
   ++tally.elements;
   tally.flags |= r.flags;

@@ -13,7 +13,8 @@ from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
 from . import _device
-from ._tensors import as_any_format, as_any_rounding, as_count, check, check_device, format_named, fresh_seed, holds, is_fake, is_simple, refuse_tangent, result_dtype, whole, widened
+from ._tensors import (as_any_format, as_any_rounding, as_count, check, check_device, format_named, fresh_seed, holds,
+                       is_fake, is_simple, refuse_tangent, result_dtype, whole, widened)
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,

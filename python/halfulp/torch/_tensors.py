@@ -73,7 +73,9 @@ def refuse_tangent(x: torch.Tensor, argument: str) -> None:
 
 def as_count(value: Any, argument: str, bits: int = 63) -> int:
     """An integer from 0 to 2^bits - 1. TypeError and ValueError name the argument."""
-    return value if torch.compiler.is_compiling() else as_integer(value, argument, 0, 2**bits - 1)  # type: ignore[no-any-return]
+    if torch.compiler.is_compiling():
+        return value  # type: ignore[no-any-return]
+    return as_integer(value, argument, 0, 2**bits - 1)
 
 
 def whole(x: torch.Tensor) -> torch.Tensor:
