@@ -23,8 +23,14 @@ std::string Row::name() const {
 Rounding Row::rounding() const {
   Rounding rounding;
   for (const auto& known : rounding_modes)
-    if (known.name == mode) rounding.mode = known.value;
+    if (known.name == mode || (mode.starts_with(known.name) && random().roundings_per_word > 1))
+      rounding.mode = known.value;
+  rounding.random_bits = max_random_bits / random().roundings_per_word;
   return rounding;
+}
+
+RandomStream Row::random() const {
+  return {.roundings_per_word = mode == "stochastic-2" ? 2 : mode == "stochastic-4" ? 4 : 1};
 }
 
 std::vector<Row> rows(bool quick) {
@@ -33,6 +39,7 @@ std::vector<Row> rows(bool quick) {
   std::vector<Row> all;
   for (const std::string_view format : formats) {
     for (const auto& mode : rounding_modes) all.push_back({"quantize", format, mode.name, l1});
+    for (const std::string_view mode : {"stochastic-2", "stochastic-4"}) all.push_back({"quantize", format, mode, l1});
     all.push_back({"quantize", format, "nearest-even", l1, "bits"});
     for (const Size size : sizes)
       for (const std::string_view mode : main_modes)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/random.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <string>
@@ -18,7 +19,7 @@ struct Size {
 struct Row {
   std::string_view work;    ///< quantize, encode, decode, block-quantize, block-encode, or the name of an operation
   std::string_view format;  ///< or block format
-  std::string_view mode;    ///< of rounding; "exact" for decode
+  std::string_view mode;    ///< of rounding, "stochastic-2" if two roundings share a word; "exact" for decode
   Size size;
   std::string_view data = "normal";  ///< normal(0, 1), or random bits
   int threads = 1;
@@ -30,6 +31,7 @@ struct Row {
   bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode" || is_block(); }
   FloatFormat number() const { return is_block() ? fp32 : parse_format(format); }
   Rounding rounding() const;
+  RandomStream random() const;
   int arity() const { return is_conversion() ? 1 : info(parse_operation(work)).arity; }
   int code_bytes() const { return number().storage_bits() <= 8 ? 1 : 2; }
   int operand_bytes() const { return work == "quantize" || work == "encode" || is_block() ? 4 : code_bytes(); }

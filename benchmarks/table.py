@@ -30,8 +30,8 @@ def goal(work, number, mode, size):
         return ("limit", 1.1) if number in ("fp16", "bf16") and mode != "stochastic" and work != "sqrt" else None
     if work == "decode":
         return "least", 1.3
-    if mode == "stochastic":
-        return ("least", 1.15) if work == "quantize" else None
+    if mode.startswith("stochastic"):
+        return ("least", 1.15) if work == "quantize" and mode == "stochastic" else None
     if work != "quantize":
         return None  # goals_missed() compares encoding with quantizing
     if number == "bf16":

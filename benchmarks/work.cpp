@@ -136,17 +136,19 @@ Run by_blocks(const Row& row) {
   };
 }
 
-std::uint64_t random_at(const Rounding& rounding, std::size_t i) {
-  return rounding.mode == RoundingMode::stochastic ? rounding_bits(0, 0, i) : 0;
+std::uint64_t random_at(const Rounding& rounding, const RandomStream& random, std::size_t i) {
+  return rounding.mode == RoundingMode::stochastic ? random.bits(i) : 0;
 }
 
 template <class Code>
 Run by_arrays(const Row& row) {
   const FloatFormat f = row.number();
   const Rounding r = row.rounding();
-  if (row.work == "quantize") return [=](const Operands& o) { quantize(f, r, operand<float>(o), result<float>(o)); };
+  const RandomStream random = row.random();
+  if (row.work == "quantize")
+    return [=](const Operands& o) { quantize(f, r, operand<float>(o), result<float>(o), random); };
   if (row.work == "encode")
-    return [=](const Operands& o) { encode<float, Code>(f, r, operand<float>(o), result<Code>(o)); };
+    return [=](const Operands& o) { encode<float, Code>(f, r, operand<float>(o), result<Code>(o), random); };
   if (row.work == "decode") return [=](const Operands& o) { decode<Code>(f, operand<Code>(o), result<float>(o)); };
   return [=, operation = parse_operation(row.work)](const Operands& o) {
     apply<Code>(operation, f, r, operand<Code>(o, 0), operand<Code>(o, 1), operand<Code>(o, 2), result<Code>(o));
@@ -164,8 +166,9 @@ template <class Code>
 Run by_scalars(const Row& row) {
   const FloatFormat f = row.number();
   const Rounding r = row.rounding();
-  const auto narrow = [f, r](float x, std::size_t i) {
-    return convert(fp32, f, r, std::bit_cast<std::uint32_t>(x), random_at(r, i)).code;
+  const RandomStream random = row.random();
+  const auto narrow = [f, r, random](float x, std::size_t i) {
+    return convert(fp32, f, r, std::bit_cast<std::uint32_t>(x), random_at(r, random, i)).code;
   };
   const auto widen = [f](std::uint64_t code) { return static_cast<std::uint32_t>(convert(f, fp32, {}, code).code); };
   if (row.work == "quantize")
@@ -183,7 +186,7 @@ Run by_scalars(const Row& row) {
     const std::span<const Code> a = operand<Code>(o, 0), b = operand<Code>(o, 1), c = operand<Code>(o, 2);
     each<Code>(o, [&](std::size_t i) {
       return static_cast<Code>(
-          evaluate(operation, f, r, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(r, i)).code);
+          evaluate(operation, f, r, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(r, random, i)).code);
     });
   };
 }

@@ -97,6 +97,15 @@ void philox(const void* const*, void* out, std::size_t count) {
 }
 #endif
 
+/// Random words for a format's elements, of which n share one.
+void add_philox(Peer& all, std::string_view format) {
+  all.kernels.push_back({"quantize", format, "stochastic", philox});
+  all.kernels.push_back({"quantize", format, "stochastic-2",
+                         [](const void* const* in, void* out, std::size_t count) { philox(in, out, count / 2); }});
+  all.kernels.push_back({"quantize", format, "stochastic-4",
+                         [](const void* const* in, void* out, std::size_t count) { philox(in, out, count / 4); }});
+}
+
 template <int emin, int fraction, int bits, class Code>
 void add_magic(Peer& all, std::string_view format) {
   using M = Magic<emin, fraction, bits>;
@@ -105,7 +114,7 @@ void add_magic(Peer& all, std::string_view format) {
     all.kernels.push_back(
         unary<float, Code>("encode", format, mode, [](float x) { return static_cast<Code>(M::code(x)); }));
   }
-  all.kernels.push_back({"quantize", format, "stochastic", philox});
+  add_philox(all, format);
 }
 
 /// bf16 by integers: what the mode adds, and the upper half. F: from the bits of a float to bits with this upper half.
@@ -178,7 +187,7 @@ Peer yardsticks() {
   add_bf16(all, "toward-positive", [](Bits u) { return u + (~negative(u) & 0xffff); });
   add_bf16(all, "toward-negative", [](Bits u) { return u + (negative(u) & 0xffff); });
   add_bf16(all, "to-odd", [](Bits u) { return u | ((u & 0xffff) + 0xffff); });
-  all.kernels.push_back({"quantize", "bf16", "stochastic", philox});
+  add_philox(all, "bf16");
   all.kernels.push_back(unary<std::uint16_t, float>("decode", "bf16", "exact",
                                                     [](std::uint16_t code) { return float_of(Bits{code} << 16); }));
   add_decode(all);

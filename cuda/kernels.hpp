@@ -46,7 +46,7 @@ struct TriplesArgs {
 };
 
 /// Floats rounded to a format by a plan (narrow.hpp). `out` holds floats, or code words of `bytes` bytes; element i
-/// takes rounding_bits of number random.first + i.
+/// takes random.bits(i).
 struct NarrowArgs {
   NarrowPlan plan{};
   const float* in = nullptr;

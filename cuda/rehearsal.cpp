@@ -112,8 +112,7 @@ class Loops final : public Kernels {
   }
 
   static std::uint32_t narrow_random(const NarrowArgs& x, std::size_t i) {
-    return x.plan.mode == RoundingMode::stochastic ? rounding_bits(x.random.seed, x.random.stream, x.random.first + i)
-                                                   : 0;
+    return x.plan.mode == RoundingMode::stochastic ? x.random.bits(i) : 0;
   }
 
   template <FloatFormat f>

@@ -43,13 +43,22 @@ HALFULP_HOST_DEVICE inline std::uint32_t rounding_bits(std::uint64_t seed, std::
 }
 
 /// Where the random bits of an array's stochastic roundings come from: element i takes rounding_bits(seed, stream,
-/// first + i).
+/// first + i), or a part of a word that several roundings share: they need fewer words, which take most of the time.
 struct RandomStream {
   std::uint64_t seed = 0, stream = 0;  ///< which sequence of random words
   std::uint64_t first = 0;             ///< index of the first element; indices wrap at 2^64
-  constexpr RandomStream from(std::uint64_t i) const {
-    return {seed, stream, first + i};
-  }  ///< The stream that begins i roundings later.
+  int roundings_per_word = 1;          ///< 1, 2 or 4, for up to 32, 16 or 8 random bits each
+
+  /// The stream that begins i roundings later.
+  constexpr RandomStream from(std::uint64_t i) const { return {seed, stream, first + i, roundings_per_word}; }
+  /// What element i takes: with n = roundings_per_word and k = first + i, part k mod n of word k / n, from the lowest
+  /// bits up.
+  HALFULP_HOST_DEVICE std::uint32_t bits(std::uint64_t i) const {
+    const std::uint64_t index = first + i;
+    const auto n = static_cast<unsigned>(roundings_per_word);
+    const unsigned width = 32 / n, part = static_cast<unsigned>(index % n);
+    return (rounding_bits(seed, stream, index / n) >> part * width) & (0xffff'ffffu >> (32 - width));
+  }
 };
 
 }  // namespace halfulp

@@ -13,8 +13,9 @@
 namespace halfulp::cuda {
 namespace {
 
-/// Stochastic roundings whose blocks of random numbers begin at a thread's first element, and inside its elements.
-constexpr RandomStream streams[] = {{11, 2, 0}, {11, 2, 1}};
+/// Stochastic roundings whose blocks of random numbers begin at a thread's first element, and inside its elements; and
+/// such that share words.
+constexpr RandomStream streams[] = {{11, 2, 0}, {11, 2, 1}, {11, 2, 6, 2}};
 
 /// Random floats, most of exponents that the format has, halfway cases among them, and the special ones.
 std::vector<float> inputs(const FloatFormat& f, std::size_t count) {
@@ -77,12 +78,10 @@ Check kernel(std::string name) {
   return check;
 }
 
-void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const std::vector<float>& x,
+void check_narrow(const Gpu& gpu, const FloatFormat& f, Rounding r, const std::vector<float>& x,
                   std::vector<Check>& checks) {
   NarrowArgs args;
-  const auto plan = array::narrow_plan<float>(f, r, array::Source::conversion);
-  if (!plan) return;
-  args.plan = *plan;
+  if (!array::narrow_plan<float>(f, r, array::Source::conversion)) return;
   args.count = x.size();
   const auto on_device = [&]<class Out>(int bytes, Out) {
     args.bytes = bytes;
@@ -95,6 +94,8 @@ void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const
   Check quantized = kernel("quantize " + mode), encoded = kernel("encode " + mode);
   for (const RandomStream& stream : streams) {
     if (r.mode != RoundingMode::stochastic && stream.first != 0) continue;
+    r.random_bits = 32 / stream.roundings_per_word;
+    args.plan = *array::narrow_plan<float>(f, r, array::Source::conversion);
     args.random = stream;
     std::vector<float> values(x.size());
     quantize(f, r, std::span<const float>(x), std::span<float>(values), stream);

@@ -277,6 +277,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   if (operation == Operation::convert) refuse("apply stays in one format; convert goes through encode and decode");
   require_task({operation, f, f, rounding});
   require_width<Code>(f);
+  require_random(rounding, random);
   const std::span<const Code> operands[] = {a, b, c};
   for (int k = 0; k < 3; ++k) {
     require_operand(info(operation), k, operands[k].size(), out.size());

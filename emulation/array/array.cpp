@@ -92,6 +92,7 @@ struct Conversion {
   void operator()(std::span<Out> out, Tally* tally) const {
     const std::optional<Plan>& kept = checked_plan<T>(f, rounding);
     if constexpr (!to_values) require_width<Out>(f);
+    require_random(rounding, random);
     require_length("the operand", in.size(), out.size());
     require_apart("the operand", in, out);
     if (one_piece(out.size()) && kept && !tally) in_one_piece(*kept, out);
@@ -136,6 +137,15 @@ Tally& Tally::operator+=(const Tally& other) {
   subnormal += other.subnormal;
   flags |= other.flags;
   return *this;
+}
+
+std::string refusal(const Rounding& rounding, const RandomStream& random) {
+  const int n = random.roundings_per_word;
+  if (n == 1) return {};
+  if (n != 2 && n != 4) return "roundings per word must be 1, 2 or 4, not " + std::to_string(n);
+  if (rounding.mode != RoundingMode::stochastic || rounding.random_bits <= 32 / n) return {};
+  return "with " + std::to_string(n) + " roundings per word, random bits must be 1 to " + std::to_string(32 / n) +
+         ", not " + std::to_string(rounding.random_bits);
 }
 
 void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out,

@@ -1,13 +1,14 @@
 // Rounding and arithmetic over arrays, at the speed of memory where the format and the CPU allow it.
 //
 // Results are those of the scalar functions (conversion.hpp, arithmetic.hpp), element by element, on any number of
-// threads and with any instruction set; stochastic rounding takes rounding_bits(seed, stream, first + i) for element i.
+// threads and with any instruction set; stochastic rounding takes random.bits(i) for element i.
 // The caller's floating-point environment (directions, FTZ and DAZ, traps, exception flags) neither matters nor
 // changes.
 //
 // Spans may have any length and alignment, zero included. Every function throws std::invalid_argument, before it writes
 // anything, for spans of different lengths, for results that overlap operands other than by being the very same
-// array, for code words wider than their type, and for a format or a rounding that operation.hpp refuses.
+// array, for code words wider than their type, for a format or a rounding that operation.hpp refuses, and for random
+// words that several roundings share if these take more bits than a share has.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -35,6 +36,9 @@ struct Tally {
   Tally& operator+=(const Tally& other);
   bool operator==(const Tally&) const = default;
 };
+
+/// Why roundings cannot share the words of a stream as it says, in one line; empty if they can.
+std::string refusal(const Rounding& rounding, const RandomStream& random);
 
 /// out[i] = the value of in[i] rounded to a format: decode(encode(in[i])). A NaN is the carrier's by rounding.nan.
 /// `out` may be `in`. With a tally, what happened is added to it.

@@ -131,6 +131,7 @@ template <class Code>
 void compute(const Task& task, const CodeWords& a, const CodeWords& b, const CodeWords& c, std::span<Code> out,
              RandomStream random, std::span<Flags> flags, const std::function<void()>& between) {
   require_task(task);
+  require_random(task.rounding, random);
   const OperationInfo& row = info(task.operation);
   const CodeWords* const operands[] = {&a, &b, &c};
   for (int k = 0; k < 3; ++k) require_operand(row, k, operands[k]->size(), out.size());

@@ -64,6 +64,11 @@ inline void require_task(const Task& task) {
   if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
 
+inline void require_random(const Rounding& rounding, const RandomStream& random) {
+  if (random.roundings_per_word == 1) return;
+  if (const std::string why = refusal(rounding, random); !why.empty()) refuse(why);
+}
+
 // --- threads ---
 
 /// Whether an array of so many elements is left to the calling thread.
@@ -124,8 +129,7 @@ inline void count_result(Tally& tally, const FloatFormat& f, const Rounded& resu
 
 inline std::uint64_t random_at(const Rounding& rounding, const RandomWords& random, std::size_t i) {
   if (rounding.mode != RoundingMode::stochastic) return 0;
-  return random.given ? random.given[i]
-                      : rounding_bits(random.stream.seed, random.stream.stream, random.stream.first + i);
+  return random.given ? random.given[i] : random.stream.bits(i);
 }
 
 /// The kernels know doubles to code words of 32 bits; narrower ones go through a block.

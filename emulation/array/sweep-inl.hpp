@@ -103,6 +103,38 @@ struct Sweep {
   }
 };
 
+/// The lowest bits of the parts of a call's random words, halves or bytes from the lowest up, as fractions of 2^32.
+template <class Part>
+HWY_INLINE HWY_ATTR void fractions_of(const std::uint32_t* words, int bits, std::uint32_t* to) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Rebind<Part, decltype(d)> d_parts;
+  HWY_ALIGN Part parts[PhiloxStream::most_words * 4 / sizeof(Part)];
+  const std::size_t count = PhiloxStream::step() * 4 / sizeof(Part);
+  std::memcpy(parts, words, count * sizeof(Part));  // of a little-endian CPU, as the rest
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    hn::Store(hn::ShiftLeftSame(hn::PromoteTo(d, hn::Load(d_parts, parts + i)), 32 - bits), d, to + i);
+}
+
+/// narrow() in the stochastic mode, where roundings share words.
+template <class S, class Plan, class T, class Out>
+HWY_NOINLINE HWY_ATTR void narrow_sharing(const Plan& plan, const RandomStream& stream, const T* in, Out* out,
+                                          std::size_t count) {
+  PhiloxStream philox(stream.seed, stream.stream);
+  HWY_ALIGN std::uint32_t words[PhiloxStream::most_words];
+  HWY_ALIGN std::uint32_t fractions[4 * PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // as in narrow()
+  const auto n = static_cast<std::size_t>(stream.roundings_per_word);
+  for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
+    const std::uint64_t first = stream.first + begin;
+    const std::size_t skip = first % (4 * n);
+    size = std::min(n * PhiloxStream::step() - skip, count - begin);
+    if (first != 0) size = static_cast<std::size_t>(std::min<std::uint64_t>(size, 0 - first));  // where indices wrap
+    philox(first / (4 * n), words);
+    if (n == 2) fractions_of<std::uint16_t>(words, plan.random_bits, fractions);
+    else fractions_of<std::uint8_t>(words, plan.random_bits, fractions);
+    S::all(plan, in + begin, out + begin, size, fractions + skip);
+  }
+}
+
 template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain domain>
 HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
                      Out* out, std::size_t count) {
@@ -110,6 +142,8 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const Ra
   if constexpr (mode != RoundingMode::stochastic) {
     S::all(plan, in, out, count, nullptr);
   } else {
+    if (!random.given && random.stream.roundings_per_word > 1)
+      return narrow_sharing<S>(plan, random.stream, in, out, count);
     // A few words at a time: while the CPU rounds with some, it begins to make the next ones.
     PhiloxStream philox(random.stream.seed, random.stream.stream);
     HWY_ALIGN std::uint32_t

@@ -81,7 +81,7 @@ class Elements {
   }
 
   std::uint64_t random_bits(RandomStream random, std::size_t i) const {
-    return rounding_.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0;
+    return rounding_.mode == RoundingMode::stochastic ? random.bits(i) : 0;
   }
 
   template <class Code>
@@ -141,9 +141,10 @@ void require_size(std::string_view what, std::size_t size, std::size_t rows, std
                               std::to_string(rows) + " x " + std::to_string(columns));
 }
 
-void require_rounding(const BlockFormat& f, const Rounding& rounding) {
+void require_rounding(const BlockFormat& f, const Rounding& rounding, const RandomStream& random) {
   const Task task{Operation::convert, fp32, element_grid(f.element), element_rounding(rounding)};
-  if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
+  for (const std::string& why : {refusal(task), refusal(rounding, random)})
+    if (!why.empty()) throw std::invalid_argument(why);
 }
 
 template <class T>
@@ -318,7 +319,7 @@ void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<c
   const array::DefaultEnvironment environment;
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
-  require_rounding(f, rounding);
+  require_rounding(f, rounding, options.random);
   out.format = f, out.rows = rows, out.columns = columns;
   out.tensor_scale = find_tensor_scale(f, in, options);
   out.codes.resize(in.size());
@@ -344,7 +345,7 @@ void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
   require_size("the result", out.size(), rows, columns);
-  require_rounding(f, rounding);
+  require_rounding(f, rounding, options.random);
   if (in.data() != out.data() && in.data() < out.data() + out.size() && out.data() < in.data() + in.size())
     throw std::invalid_argument("the array and the result overlap: they must be the same array or apart");
   const Elements elements(f, rounding, options.random);

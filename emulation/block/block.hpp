@@ -61,8 +61,8 @@ struct BlockOptions {
 float largest_magnitude(std::span<const float> in);
 
 /// Rounds elements by the mode of `rounding` and its bits of stochastic rounding (element_rounding). Throws
-/// std::invalid_argument for spans that do not have rows x columns elements, for random bits out of range, and for what
-/// block_grid refuses.
+/// std::invalid_argument for spans that do not have rows x columns elements, for random bits out of range or more than
+/// roundings have that share a word, and for what block_grid refuses.
 BlockArray quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in,
                            std::size_t rows, std::size_t columns, const BlockOptions& options = {});
 

@@ -46,7 +46,7 @@ __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 @_tensors_stay
 def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int | None = None, stream: int = 0,
-             first: int = 0, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
+             first: int = 0, roundings_per_word: int = 1, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
     """Rounds numbers to a format or a block format, and returns their values.
 
     x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the
@@ -55,7 +55,9 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of stochastic rounding.
     Without a seed every call draws fresh bits (set_seed() makes a program repeat). With one, element i, in C order,
     takes word first + i of Philox4x32-10's stream `stream`: so parts of an array (of whole blocks, without a scale of
-    the tensor) are rounded like the whole array if `first` is the index of a part's first element.
+    the tensor) are rounded like the whole array if `first` is the index of a part's first element. With
+    roundings_per_word=2 or 4, as many elements share a word, which is faster, and have at most 16 or 8 random bits each:
+    element k = first + i takes part k mod 2 (or 4) of word k // 2 (or 4), from the lowest bits up.
     axis: the axis along which blocks 1 x N run.
 
     Returns values of x's shape, as a torch tensor if x is one: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds
@@ -74,15 +76,15 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     (array([1.015625e-01, 2.880000e+02, 0.000000e+00]), nan, 448.0)
     """
     if isinstance(x, (str, _os.PathLike)):
-        if dtype is not None or tally or stream or first:
-            raise TypeError("dtype, tally, stream and first: for arrays, not for a file")
+        if dtype is not None or tally or stream or first or roundings_per_word != 1:
+            raise TypeError("dtype, tally, stream, first and roundings_per_word: for arrays, not for a file")
         given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed}
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         raise TypeError(f"{next(iter(files))}: no argument of quantize() of an array")
     tally, block = bool(tally), isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format)
     r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
-    draws = _arrays.as_draws(seed, stream, first, r)
+    draws = _arrays.as_draws(seed, stream, first, roundings_per_word, r)
     if block:
         if overflow is not None or dtype is not None or tally:
             raise TypeError("overflow, dtype and tally: for plain formats; elements of block formats saturate and come as float32")

@@ -149,18 +149,34 @@ def as_seed(seed: Any, rounding: Rounding) -> int:
 
 
 class Draws(NamedTuple):
-    """The source of stochastic rounding's bits: element i takes those of (seed, stream, first + i)."""
+    """The source of stochastic rounding's bits: element i takes those of (seed, stream, first + i), or of a word that
+    several share."""
     seed: int
     stream: int = 0
     first: int = 0
+    roundings_per_word: int = 1
 
     def at(self, index: int) -> Draws:
         """The same from a later element on."""
         return self._replace(first=(self.first + index) % 2**64)
 
 
-def as_draws(seed: Any, stream: Any, first: Any, rounding: Rounding) -> Draws:
-    return Draws(as_seed(seed, rounding), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1))
+NO_DRAWS = Draws(0)  # of a rounding that draws none
+
+
+def as_draws(seed: Any, stream: Any, first: Any, roundings_per_word: Any, rounding: Rounding) -> Draws:
+    return Draws(as_seed(seed, rounding), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1),
+                 as_share(roundings_per_word, rounding))
+
+
+def as_share(roundings_per_word: Any, rounding: Rounding) -> int:
+    """How many roundings share a random word, if each has bits enough."""
+    if type(roundings_per_word) is not int or roundings_per_word not in (1, 2, 4):
+        raise ValueError(f"roundings_per_word: {roundings_per_word!r}; accepted: 1, 2, 4")
+    most = 32 // roundings_per_word
+    if rounding.mode == "stochastic" and rounding.random_bits > most:
+        raise ValueError(f"roundings_per_word: {roundings_per_word}, with random_bits={rounding.random_bits}; accepted with random_bits of at most {most}")
+    return roundings_per_word
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -293,7 +309,7 @@ def float32_to_odd(x: Array) -> Array:
     if values.dtype == np.float32:
         return values
     codes = np.empty(values.shape, np.uint32)
-    _core.encode(FP32, Rounding("to-odd"), values, codes, 0)
+    _core.encode(FP32, Rounding("to-odd"), values, codes, NO_DRAWS)
     return codes.view(np.float32)
 
 

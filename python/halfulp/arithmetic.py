@@ -46,7 +46,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         codes = np.empty(values.shape, code_type(format))
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
-        _core.encode(format, rounding, values, codes, *draws)
+        _core.encode(format, rounding, values, codes, draws)
         result = codes.view(wanted) if format_of_dtype(wanted) == format else decoded(format, codes, np.dtype(np.float64)).astype(wanted, copy=False)
         counts = None
     else:
@@ -55,7 +55,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
                 values = values.astype(np.float64)
         itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))
         result = out if itself else np.empty(values.shape, values.dtype)
-        counts = _core.quantize(format, rounding, values, result, draws.seed, tally, draws.stream, draws.first)
+        counts = _core.quantize(format, rounding, values, result, draws, tally)
         if not itself:
             result = result.astype(wanted, copy=False)
     if out is not None and result is not out:
@@ -66,13 +66,14 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
 
 @tensors_stay
 def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           seed: int | None = None, stream: int = 0, first: int = 0, out: Any = None) -> Any:
+           seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, out: Any = None) -> Any:
     """The code words of numbers rounded to a format.
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded
     once, from its exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8,
     16, 32 or 64 bits, with the code word in the low bits; or `out`, an array or tensor of that type. rounding,
-    overflow, random_bits, seed, stream, first: as in quantize(). Raises TypeError and ValueError naming the argument.
+    overflow, random_bits, seed, stream, first, roundings_per_word: as in quantize(). Raises TypeError and ValueError
+    naming the argument.
 
     >>> encode([0.1, 300, 448, -0.0], "e4m3")
     array([ 29, 121, 126, 128], dtype=uint8)
@@ -82,7 +83,7 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
     values = exact_values(array)
     codes = np.empty(values.shape, code_type(f))
     r = as_rounding(rounding, overflow, random_bits)
-    _core.encode(f, r, values, codes, *as_draws(seed, stream, first, r))
+    _core.encode(f, r, values, codes, as_draws(seed, stream, first, roundings_per_word, r))
     return finish(codes, array.ndim == 0) if out is None else delivered(codes, out)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_name, dtype_of_format,
+from ._arrays import (NO_DRAWS, Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_name, dtype_of_format,
                       exact_values, format_of_dtype)
 from ._core import Format, Rounding
 from ._outputs import decoded, finish, tensors_stay
@@ -68,7 +68,7 @@ def _rounded_codes(x: Array, f: Format) -> Array:
         return codes_of_dtype(x)
     values = exact_values(x)
     codes = np.empty(values.shape, code_type(f))
-    _core.encode(f, Rounding(), values, codes, 0)
+    _core.encode(f, Rounding(), values, codes, NO_DRAWS)
     return codes
 
 

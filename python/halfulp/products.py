@@ -7,7 +7,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _core
-from ._arrays import Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
+from ._arrays import NO_DRAWS, Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
 from ._core import Format, ProductModel, Rounding
 from ._outputs import decoded, delivered, tensors_stay, value_type
 
@@ -49,7 +49,7 @@ def _words(x: Array, format: Format, model: ProductModel, codes: bool, argument:
     else:
         values = exact_values(x)
         words = np.empty(values.shape, f"u{format.storage_bytes}")
-        _core.encode(format, Rounding(), values, words, 0)
+        _core.encode(format, Rounding(), values, words, NO_DRAWS)
     shift = model.word_bits(format) - format.bits  # tf32 in 32-bit words
     return words << np.asarray(shift, words.dtype) if shift else words
 
@@ -61,10 +61,10 @@ def _values(x: Array, format: Format) -> Array:
         return values
     if values.dtype.kind in "iu":
         words = np.empty(values.shape, f"u{format.storage_bytes}")
-        _core.encode(format, Rounding(), values, words, 0)
+        _core.encode(format, Rounding(), values, words, NO_DRAWS)
         return decoded(format, words)
     result = np.empty(values.shape, values.dtype)
-    _core.quantize(format, Rounding(), values, result, 0, False)
+    _core.quantize(format, Rounding(), values, result, NO_DRAWS, False)
     return result.astype(np.float32, copy=False)
 
 

@@ -36,22 +36,21 @@ nb::dict dictionary(const Tally& t) {
 }
 
 nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out,
-                          std::uint64_t seed, bool tallied, std::uint64_t stream, std::uint64_t first) {
+                          const Draws& draws, bool tallied) {
   Tally tally;
   with_type<float, double>(x.dtype(), [&]<class T>(T) {
     const auto in = read<T>(x);
     const auto result = write<T>(out);
     const nb::gil_scoped_release released;
-    quantize(f, rounding, in, result, {seed, stream, first}, tallied ? &tally : nullptr);
+    quantize(f, rounding, in, result, stream_of(draws), tallied ? &tally : nullptr);
   });
   return tallied ? nb::object(dictionary(tally)) : nb::none();
 }
 
 /// Integers and doubles whose results have more than 32 bits are code words already; such floats become doubles first.
-void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed,
-                  std::uint64_t stream, std::uint64_t origin) {
+void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, const Draws& draws) {
   same_size(x.size(), out.size());
-  const RandomStream random{seed, stream, origin};
+  const RandomStream random = stream_of(draws);
   const auto from_words = [&](const NumberType& from, const void* words) {
     with_words(out.dtype(), [&]<class Code>(Code) {
       const auto codes = write<Code>(out);
@@ -108,11 +107,10 @@ void decode_array(const FloatFormat& f, const In& x, const Out& out) {
 
 void add_arrays(nb::module_& m) {
   m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"),
-        nb::arg("seed"), nb::arg("tally"), nb::arg("stream") = 0, nb::arg("first") = 0,
+        nb::arg("draws"), nb::arg("tally"),
         "out[i] = x[i] rounded to a format, float32 to float32 or float64 to float64; with a tally, a dictionary of "
         "what happened.");
-  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"),
-        nb::arg("stream") = 0, nb::arg("first") = 0,
+  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("draws"),
         "out[i] = the code word of x[i] (float32, float64, int64, uint64) rounded to a format.");
   m.def("decode", &decode_array, nb::arg("format"), nb::arg("x"), nb::arg("out"),
         "out[i] = the value of the code word x[i], as float32 or float64.");

@@ -8,13 +8,6 @@
 namespace halfulp::python {
 namespace {
 
-BlockOptions options_of(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::optional<float> amax) {
-  BlockOptions options;
-  options.random = {seed, stream, first};
-  options.amax = amax;
-  return options;
-}
-
 /// rows x columns; a 0 in either means an empty array.
 struct Matrix {
   std::size_t rows, columns;
@@ -24,9 +17,8 @@ Matrix matrix_of(const In& x) {
   return {x.shape(0), x.shape(1)};
 }
 
-float quantize_matrix(const BlockFormat& f, const Rounding& rounding, const In& x, std::uint64_t seed,
-                      std::uint64_t stream, std::uint64_t first, std::optional<float> amax, const Out& codes,
-                      const Out& scales, const std::optional<Out>& zeros) {
+float quantize_matrix(const BlockFormat& f, const Rounding& rounding, const In& x, const Draws& draws,
+                      std::optional<float> amax, const Out& codes, const Out& scales, const std::optional<Out>& zeros) {
   const auto [rows, columns] = matrix_of(x);
   const auto in = read<float>(x);
   const auto out_codes = write<std::uint8_t>(codes);
@@ -37,20 +29,20 @@ float quantize_matrix(const BlockFormat& f, const Rounding& rounding, const In& 
   if (out_codes.size() != in.size() || out_scales.size() != count ||
       (f.element.is_affine() && out_zeros.size() != count))
     throw std::invalid_argument("codes, scales or zeros: of another size than the array's blocks need");
-  const BlockArray a = quantize_blocks(f, rounding, in, rows, columns, options_of(seed, stream, first, amax));
+  const BlockArray a = quantize_blocks(f, rounding, in, rows, columns, {stream_of(draws), amax});
   std::ranges::copy(a.codes, out_codes.begin());
   std::ranges::copy(a.scales, out_scales.begin());
   std::ranges::copy(a.zeros, out_zeros.begin());
   return a.tensor_scale;
 }
 
-void quantize_values(const BlockFormat& f, const Rounding& rounding, const In& x, std::uint64_t seed,
-                     std::uint64_t stream, std::uint64_t first, std::optional<float> amax, const Out& out) {
+void quantize_values(const BlockFormat& f, const Rounding& rounding, const In& x, const Draws& draws,
+                     std::optional<float> amax, const Out& out) {
   const auto [rows, columns] = matrix_of(x);
   const auto in = read<float>(x);
   const auto values = write<float>(out);
   const nb::gil_scoped_release released;
-  quantize_block_values(f, rounding, in, rows, columns, values, options_of(seed, stream, first, amax));
+  quantize_block_values(f, rounding, in, rows, columns, values, {stream_of(draws), amax});
 }
 
 void dequantize_matrix(const BlockFormat& f, const In& codes, const In& scales, const std::optional<In>& zeros,
@@ -96,13 +88,11 @@ void add_blocks(nb::module_& m) {
         return largest_magnitude(in);
       },
       nb::arg("x"), "The largest magnitude of an array of float32: NaN if it holds one, 0 if it is empty.");
-  m.def("quantize_matrix", &quantize_matrix, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("seed"),
-        nb::arg("stream"), nb::arg("first"), nb::arg("amax").none(), nb::arg("codes"), nb::arg("scales"),
-        nb::arg("zeros").none(),
+  m.def("quantize_matrix", &quantize_matrix, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("draws"),
+        nb::arg("amax").none(), nb::arg("codes"), nb::arg("scales"), nb::arg("zeros").none(),
         "A matrix of float32 in a block format: fills codes, scales and zeros, returns the tensor's scale.");
   m.def("quantize_matrix_values", &quantize_values, nb::arg("format"), nb::arg("rounding"), nb::arg("x"),
-        nb::arg("seed"), nb::arg("stream"), nb::arg("first"), nb::arg("amax").none(), nb::arg("out"),
-        "The values alone.");
+        nb::arg("draws"), nb::arg("amax").none(), nb::arg("out"), "The values alone.");
   m.def("dequantize_matrix", &dequantize_matrix, nb::arg("format"), nb::arg("codes"), nb::arg("scales"),
         nb::arg("zeros").none(), nb::arg("tensor_scale"), nb::arg("out"), "Values of a matrix in a block format.");
 }

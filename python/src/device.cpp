@@ -52,22 +52,18 @@ void add_device(nb::module_& m) {
       .def(
           "narrow",
           [](const Queue& queue, const FloatFormat& f, const Rounding& r, Address in, int bytes, Address out,
-             std::size_t count, std::uint64_t seed, std::uint64_t stream, std::uint64_t first) {
+             std::size_t count, const Draws& draws) {
             const auto plan = array::narrow_plan<float>(f, r, array::Source::conversion);
             if (!plan)
               throw std::invalid_argument("format: " + format_name(f) +
                                           " under this rounding has no kernel; accepted on a GPU: formats within "
                                           "float32 with a sign and zeros, NaNs that are not kept");
-            queue.put(cuda::NarrowArgs{*plan,
-                                       read_at<float>(in, count).data(),
-                                       write_at<float>(out, count).data(),
-                                       accepted_bytes(f, bytes, 0),
-                                       count,
-                                       {seed, stream, first}},
+            queue.put(cuda::NarrowArgs{*plan, read_at<float>(in, count).data(), write_at<float>(out, count).data(),
+                                       accepted_bytes(f, bytes, 0), count, stream_of(draws)},
                       cuda::narrow_in, &cuda::Kernels::narrow);
           },
           nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("bytes"), nb::arg("out"), nb::arg("count"),
-          nb::arg("seed"), nb::arg("stream"), nb::arg("first"),
+          nb::arg("draws"),
           "quantize() (bytes 0), or encode() to code words of so many bytes, by addresses of 16 bytes' alignment.")
       .def(
           "widen",

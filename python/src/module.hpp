@@ -6,6 +6,7 @@
 
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/product/product.hpp>
+#include <halfulp/emulation/random.hpp>
 #include <halfulp/formats/format.hpp>
 
 #include <nanobind/nanobind.h>
@@ -13,12 +14,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 namespace halfulp::python {
 
@@ -47,6 +50,13 @@ inline std::string text_of(nb::handle x, const char* argument) {
     throw std::invalid_argument(std::string(argument) + ": text with a lone surrogate; accepted: what UTF-8 can write");
   }
   return {utf8, static_cast<std::size_t>(size)};
+}
+
+/// Where the bits of stochastic roundings come from, _arrays.Draws: seed, stream, first, roundings per word.
+using Draws = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, int>;
+inline RandomStream stream_of(const Draws& draws) {
+  const auto& [seed, stream, first, roundings_per_word] = draws;
+  return {seed, stream, first, roundings_per_word};
 }
 
 /// Arrays that are read, and arrays that are written.

@@ -90,27 +90,26 @@ void add_tensors(nb::module_& m) {
   m.def(
       "quantize_at",
       [](const FloatFormat& f, const Rounding& r, bool doubles, Address in, Address out, std::size_t count,
-         std::uint64_t seed, std::uint64_t stream, std::uint64_t first) {
+         const Draws& draws) {
         const nb::gil_scoped_release released;
-        if (doubles) quantize(f, r, read_at<double>(in, count), write_at<double>(out, count), {seed, stream, first});
-        else quantize(f, r, read_at<float>(in, count), write_at<float>(out, count), {seed, stream, first});
+        if (doubles) quantize(f, r, read_at<double>(in, count), write_at<double>(out, count), stream_of(draws));
+        else quantize(f, r, read_at<float>(in, count), write_at<float>(out, count), stream_of(draws));
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("doubles"), nb::arg("x"), nb::arg("out"), nb::arg("count"),
-      nb::arg("seed"), nb::arg("stream"), nb::arg("first"), "quantize() by addresses of float32, or of float64.");
+      nb::arg("draws"), "quantize() by addresses of float32, or of float64.");
   m.def(
       "encode_at",
       [](const FloatFormat& f, const Rounding& r, bool doubles, Address in, int bytes, Address out, std::size_t count,
-         std::uint64_t seed, std::uint64_t stream, std::uint64_t first) {
+         const Draws& draws) {
         const nb::gil_scoped_release released;
         with_code(bytes, [&]<class Code>(Code) {
-          const RandomStream random{seed, stream, first};
+          const RandomStream random = stream_of(draws);
           if (doubles) encode(f, r, read_at<double>(in, count), write_at<Code>(out, count), random);
           else encode(f, r, read_at<float>(in, count), write_at<Code>(out, count), random);
         });
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("doubles"), nb::arg("x"), nb::arg("bytes"), nb::arg("out"),
-      nb::arg("count"), nb::arg("seed"), nb::arg("stream"), nb::arg("first"),
-      "encode() by addresses, to code words of so many bytes.");
+      nb::arg("count"), nb::arg("draws"), "encode() by addresses, to code words of so many bytes.");
   m.def(
       "decode_at",
       [](const FloatFormat& f, int bytes, Address in, Address out, std::size_t count) {
@@ -126,20 +125,19 @@ void add_tensors(nb::module_& m) {
   m.def(
       "quantize_blocks_at",
       [](const BlockFormat& f, const Rounding& r, std::size_t matrices, std::size_t rows, std::size_t columns,
-         Address in, Address out, std::uint64_t seed, std::uint64_t stream, std::uint64_t first,
-         std::optional<float> amax) {
+         Address in, Address out, const Draws& draws, std::optional<float> amax) {
         const nb::gil_scoped_release released;
         const std::size_t size = rows * columns;
         for (std::size_t i = 0; i < matrices; ++i) {
           BlockOptions options;
-          options.random = {seed, stream, first + i * size};
+          options.random = stream_of(draws).from(i * size);
           options.amax = amax;
           quantize_block_values(f, r, read_at<float>(in, matrices * size).subspan(i * size, size), rows, columns,
                                 write_at<float>(out, matrices * size).subspan(i * size, size), options);
         }
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("matrices"), nb::arg("rows"), nb::arg("columns"), nb::arg("x"),
-      nb::arg("out"), nb::arg("seed"), nb::arg("stream"), nb::arg("first"), nb::arg("amax").none(),
+      nb::arg("out"), nb::arg("draws"), nb::arg("amax").none(),
       "Values of matrices in a block format, by addresses of float32.");
   m.def(
       "column_sums_at",

@@ -69,13 +69,13 @@ void narrow(Choices& choices, const FloatFormat& carrier) {
   if (!defect(f).empty() || !refusal(task).empty()) return;
   const std::size_t count = choices.below(300);
   const std::vector<T> in = values<T, Bits>(choices, carrier, f, count);
-  const RandomStream stream = choices.stream();
+  const RandomStream stream = choices.stream(r);
   const auto about = [&] { return "narrow " + text_of(f, r); };
   std::vector<Rounded> wanted(count);
   Tally counted;
   for (std::size_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<Bits>(in[i]);
-    wanted[i] = convert(carrier, f, r, bits, rounding_bits(stream.seed, stream.stream, stream.first + i));
+    wanted[i] = convert(carrier, f, r, bits, stream.bits(i));
     add(counted, f, wanted[i]);
     if (i < judged && r.mode != RoundingMode::stochastic) {
       const Rounded judge = oracle::evaluate(task, bits);
@@ -134,7 +134,7 @@ void compute(Choices& choices) {
   const std::size_t count = choices.below(300);
   const std::vector<Code> a = choices.codes<Code>(f, count), b = choices.codes<Code>(f, count),
                           c = choices.codes<Code>(f, count);
-  const RandomStream stream = choices.stream();
+  const RandomStream stream = choices.stream(r);
   choices.instruction_set();
   Placed<Code> out(choices, count);
   const int arity = info(operation).arity;
@@ -143,8 +143,7 @@ void compute(Choices& choices) {
     apply<Code>(operation, f, r, a, arity > 1 ? b : none, arity > 2 ? c : none, out.span(), stream);
   });
   for (std::size_t i = 0; i < count; ++i) {
-    const Rounded wanted = evaluate(operation, f, r, a[i], b[i], c[i],
-                                    rounding_bits(stream.seed, stream.stream, stream.first + i));
+    const Rounded wanted = evaluate(operation, f, r, a[i], b[i], c[i], stream.bits(i));
     const auto about = [&] {
       std::ostringstream text;
       text << info(operation).name << ' ' << text_of(f, r) << std::hex << " of " << +a[i] << ' ' << +b[i] << ' '

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   Rounding r = choices.rounding();
   const std::size_t rows = choices.below(std::size_t{9}), columns = choices.below(std::size_t{600});
-  const RandomStream stream = choices.stream();
+  const RandomStream stream = choices.stream(r);
   check::Random random = choices.random();
   const bool whole = f.whole && ((f.rows && rows % f.rows != 0) || (f.columns && columns % f.columns != 0));
   if (!defect(f).empty() || whole) return 0;

@@ -61,7 +61,13 @@ class Choices {
     if (rules & 64) r.variant = one_of(stochastic_variants).value;
     return r;
   }
-  RandomStream stream() { return {bits(1), bits(1), bits(5)}; }
+  /// Of roundings that share words if their bits and the seed allow it.
+  RandomStream stream(const Rounding& r) {
+    RandomStream stream{bits(1), bits(1), bits(5)};
+    stream.roundings_per_word = stream.seed % 4 == 2 ? 2 : stream.seed % 4 == 3 ? 4 : 1;
+    if (!refusal(r, stream).empty()) stream.roundings_per_word = 1;
+    return stream;
+  }
   check::Random random() { return {bits(8)}; }
 
   /// So many code words of a format: as many as there are from a share of the bytes, and drawn ones.

@@ -7,6 +7,7 @@ from functools import lru_cache
 import torch
 
 from .. import _core
+from .._arrays import Draws
 from .._core import BlockFormat, Format, Rounding
 
 _ALIGNMENT = 16  # bytes, of what kernels read and write
@@ -34,7 +35,7 @@ def _aligned(x: torch.Tensor) -> torch.Tensor:
     return x.clone() if x.data_ptr() % _ALIGNMENT else x
 
 
-def narrow(queue: _core.Queue, values: torch.Tensor, format: Format | BlockFormat, rounding: Rounding, result: torch.Tensor, seed: int, stream: int, first: int) -> None:
+def narrow(queue: _core.Queue, values: torch.Tensor, format: Format | BlockFormat, rounding: Rounding, result: torch.Tensor, draws: Draws) -> None:
     """Rounds contiguous floats into `result`: floats, or code words in the format's width."""
     if isinstance(format, BlockFormat):
         raise ValueError(f"format: {format} is a block format; accepted of a tensor on {values.device}: plain formats, or x.cpu()")
@@ -42,7 +43,7 @@ def narrow(queue: _core.Queue, values: torch.Tensor, format: Format | BlockForma
         raise ValueError(f"x: {values.dtype} on {values.device}; accepted there: float32, float16, bfloat16, float8, or x.cpu()")
     with _chosen(values):
         given, taken = _aligned(values), _aligned(result)
-        queue.narrow(format, rounding, given.data_ptr(), 0 if result.dtype is torch.float32 else format.storage_bytes, taken.data_ptr(), values.numel(), seed, stream, first)
+        queue.narrow(format, rounding, given.data_ptr(), 0 if result.dtype is torch.float32 else format.storage_bytes, taken.data_ptr(), values.numel(), draws)
         if taken is not result:
             result.copy_(taken)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import _core, casts
-from .._arrays import FP32, as_format
+from .._arrays import FP32, Draws, as_format, as_share
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
@@ -18,14 +18,14 @@ from ._tensors import (as_any_format, as_any_rounding, as_count, check, check_de
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-             generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, axis: int | None = None,
+             generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, axis: int | None = None,
              backward: Any = "ste", out: torch.Tensor | None = None) -> torch.Tensor:
     """Rounds a tensor to a format or a block format, and returns its values.
 
     x: floats of any shape and strides: float64, float32, float16, bfloat16, float8. Each is rounded once, from its
     exact value (block formats take float64 through float32). A tensor on a GPU is rounded there, to a plain format from at
     most float32, if halfulp was built with CUDA. format, rounding, overflow, random_bits, stream, first,
-    axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a fresh seed of
+    roundings_per_word, axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a fresh seed of
     `generator` (default: torch's own) in every call.
 
     Returns x's dtype if it holds every value of the format, else float32; or `out`, of a dtype that holds them, which may
@@ -44,19 +44,19 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     stream, first = as_count(stream, "stream"), as_count(first, "first")
     if out is None and not is_simple(x):
         refuse_tangent(x, "x")
-        text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward)
-        return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule)
+        text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward, roundings_per_word)
+        return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule, roundings_per_word)
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
     if axis is not None or overflow is not None or backward != "ste":
-        quantization(format, rounding, overflow, random_bits, axis, backward)  # says what is wrong with them
-    given = 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
+        quantization(format, rounding, overflow, random_bits, axis, backward, roundings_per_word)  # says what is wrong with them
+    draws = Draws(0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, as_share(roundings_per_word, r))
     if out is None:
-        return _quantize(x, f, r, given, stream, first, axis)
-    return _into(x, f, r, given, stream, first, axis, out)
+        return _quantize(x, f, r, draws, axis)
+    return _into(x, f, r, draws, axis, out)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def quantization(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any) -> tuple[str, str, bool, str]:
+def quantization(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any, roundings_per_word: Any = 1) -> tuple[str, str, bool, str]:
     """The operator's format, rounding, whether it draws, and the rule of its gradient, as texts, from those of
     quantize()."""
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
@@ -64,6 +64,7 @@ def quantization(format: Any, rounding: Any, overflow: Any, random_bits: Any, ax
         raise TypeError(f"axis: {axis}; accepted for block formats alone")
     if isinstance(f, BlockFormat) and overflow is not None:
         raise TypeError("overflow: for plain formats; elements of block formats saturate")
+    as_share(roundings_per_word, r)
     return str(f), json.dumps(r.__getstate__()), r.mode == "stochastic", _backward_rule(backward)
 
 
@@ -87,16 +88,16 @@ def _rounding_of(text: str) -> Rounding:
     return r
 
 
-def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None) -> torch.Tensor:
+def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, axis: int | None) -> torch.Tensor:
     """Values of a checked tensor, without a gradient."""
     dtype = result_dtype(x, f)
     if (queue := _device.queue_of(x)) is not None:
         values = widened(x)
         result = torch.empty_like(values)
-        _device.narrow(queue, values, f, r, result, seed, stream, first)
+        _device.narrow(queue, values, f, r, result, draws)
         return result.to(dtype)
     if isinstance(f, BlockFormat):
-        return _quantize_blocks(x, f, r, seed, stream, first, axis)
+        return _quantize_blocks(x, f, r, draws, axis)
     if dtype is x.dtype and (dtype is torch.float32 or dtype is torch.float64) and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor():
         values = x
     else:
@@ -104,11 +105,11 @@ def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, 
     if values.dtype is torch.float32 and f.emax > 127 and f.fraction_bits < 23:  # may round up beyond float32
         values = values.to(torch.float64)
     result = torch.empty_like(values)
-    _core.quantize_at(f, r, values.dtype is torch.float64, values.data_ptr(), result.data_ptr(), values.numel(), seed, stream, first)
+    _core.quantize_at(f, r, values.dtype is torch.float64, values.data_ptr(), result.data_ptr(), values.numel(), draws)
     return result if result.dtype is dtype else result.to(dtype)
 
 
-def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None) -> torch.Tensor:
+def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, draws: Draws, axis: int | None) -> torch.Tensor:
     layout = layout_of(f, tuple(x.shape), axis)
     if x.dtype is torch.float64:
         import numpy as np
@@ -120,11 +121,11 @@ def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, seed: int, st
     amax = float(values.abs().nan_to_num(0).max()) if f.tensor_scale and layout.matrices > 1 and values.numel() else None
     result = torch.empty_like(values)
     if values.numel():
-        _core.quantize_blocks_at(layout.format, r, layout.matrices, layout.rows, layout.columns, values.data_ptr(), result.data_ptr(), seed, stream, first, amax)
+        _core.quantize_blocks_at(layout.format, r, layout.matrices, layout.rows, layout.columns, values.data_ptr(), result.data_ptr(), draws, amax)
     return result
 
 
-def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None, out: torch.Tensor) -> torch.Tensor:
+def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, axis: int | None, out: torch.Tensor) -> torch.Tensor:
     check(out, "out", on_gpu=True)
     if is_fake(out) or is_fake(x):
         raise TypeError("out: while torch only asks for shapes there is none; accepted: no out")
@@ -139,18 +140,18 @@ def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stre
     if isinstance(f, BlockFormat) and out.dtype not in (torch.float32, torch.float64):
         raise TypeError(f"out: {out.dtype}; accepted for block formats: torch.float32")
     with torch.no_grad():
-        return out.copy_(_quantize(x, f, r, seed, stream, first, axis))
+        return out.copy_(_quantize(x, f, r, draws, axis))
 
 
-@torch.library.custom_op("halfulp::quantize", mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int? axis, str backward) -> Tensor")
-def _quantize_operator(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str) -> torch.Tensor:
+@torch.library.custom_op("halfulp::quantize", mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int? axis, str backward, int roundings_per_word=1) -> Tensor")
+def _quantize_operator(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str, roundings_per_word: int = 1) -> torch.Tensor:
     f = format_named(format)
-    result = _quantize(x, f, _rounding_of(rounding), 0 if seed is None else int(seed), stream, first, axis)
+    result = _quantize(x, f, _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), axis)
     return result.clone() if result is x else result
 
 
 @_quantize_operator.register_fake
-def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str) -> torch.Tensor:
+def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str, roundings_per_word: int = 1) -> torch.Tensor:
     return torch.empty(x.shape, dtype=result_dtype(x, format_named(format)), device=x.device)
 
 
@@ -166,7 +167,7 @@ def _gradient_by_rule(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
 
 
 def _gradient_of_quantize(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    return _gradient_by_rule(ctx, gradient), None, None, None, None, None, None, None
+    return _gradient_by_rule(ctx, gradient), *[None] * 8
 
 
 _quantize_operator.register_autograd(_gradient_of_quantize, setup_context=_save_rule)
@@ -237,7 +238,7 @@ def _code_dtype(f: Format) -> torch.dtype:
 
 
 def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, out: torch.Tensor | None = None) -> torch.Tensor:
+           generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, out: torch.Tensor | None = None) -> torch.Tensor:
     """The code words of a tensor rounded to a format of at most 32 bits: uint8, uint16 or uint32, the code word in the
     low bits; or `out`, contiguous and of that dtype. Code words have no gradient: x.detach() says that you know. Other
     arguments: as in quantize().
@@ -251,10 +252,10 @@ def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-
         raise ValueError("x: a tensor that requires a gradient, which code words do not have; accepted: x.detach()")
     if out is None and not is_simple(x):
         refuse_tangent(x, "x")
-        text, rounding_text, draws = _encoding(format, rounding, overflow, random_bits)
-        return torch.ops.halfulp.encode(x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first)
+        text, rounding_text, draws = _encoding(format, rounding, overflow, random_bits, roundings_per_word)
+        return torch.ops.halfulp.encode(x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, roundings_per_word)
     f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
-    return _encode(x, f, r, 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, out)
+    return _encode(x, f, r, Draws(0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, as_share(roundings_per_word, r)), out)
 
 
 def _code_format(format: Any) -> Format:
@@ -265,32 +266,33 @@ def _code_format(format: Any) -> Format:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _encoding(format: Any, rounding: Any, overflow: Any, random_bits: Any) -> tuple[str, str, bool]:
+def _encoding(format: Any, rounding: Any, overflow: Any, random_bits: Any, roundings_per_word: Any = 1) -> tuple[str, str, bool]:
     """Format, rounding and whether it draws, as texts, from those of encode()."""
     f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
     _code_dtype(f)
+    as_share(roundings_per_word, r)
     return str(f), json.dumps(r.__getstate__()), r.mode == "stochastic"
 
 
-def _encode(x: torch.Tensor, f: Format, r: Rounding, seed: int, stream: int, first: int, out: torch.Tensor | None) -> torch.Tensor:
+def _encode(x: torch.Tensor, f: Format, r: Rounding, draws: Draws, out: torch.Tensor | None) -> torch.Tensor:
     dtype, values = _code_dtype(f), widened(x)
     result = _contiguous_output(out, values, dtype)
     if (queue := _device.queue_of(values)) is not None:
-        _device.narrow(queue, values, f, r, result, seed, stream, first)
+        _device.narrow(queue, values, f, r, result, draws)
     else:
-        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), seed, stream, first)
+        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), draws)
     return result if out is None else written(result)
 
 
-def _encode_fresh(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int) -> torch.Tensor:
-    return _encode(x, _code_format(format), _rounding_of(rounding), 0 if seed is None else int(seed), stream, first, None)
+def _encode_fresh(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, roundings_per_word: int = 1) -> torch.Tensor:
+    return _encode(x, _code_format(format), _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), None)
 
 
-_encode_operator = torch.library.custom_op("halfulp::encode", _encode_fresh, mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first) -> Tensor")
+_encode_operator = torch.library.custom_op("halfulp::encode", _encode_fresh, mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int roundings_per_word=1) -> Tensor")
 
 
 @_encode_operator.register_fake
-def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int) -> torch.Tensor:
+def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, roundings_per_word: int = 1) -> torch.Tensor:
     return torch.empty(x.shape, dtype=_code_dtype(_code_format(format)), device=x.device)
 
 

@@ -180,6 +180,24 @@ def test_a_thousand_small_updates_arrive_on_average():
     assert abs(float(w.double().mean()) - 2) < 5 * spread < 0.02
 
 
+@pytest.mark.parametrize("format", ["e4m3", "mxfp8e4m3"])
+def test_roundings_share_words(format):
+    x = torch.full((64, 64), 1.03)
+    options = {"rounding": "stochastic", "random_bits": 16, "seed": 7, "roundings_per_word": 2}
+    y = ht.quantize(x, format, **options)
+    assert np.array_equal(y.numpy(), halfulp.quantize(x.numpy(), format, **options))
+    assert not torch.equal(y, ht.quantize(x, format, **{**options, "roundings_per_word": 1}))
+    with_gradient = ht.quantize(x.clone().requires_grad_(), format, **options)  # the operator's way
+    with_gradient.sum().backward()
+    assert torch.equal(with_gradient.detach(), y)
+    if format == "e4m3":
+        assert np.array_equal(ht.encode(x, format, **options).numpy(), halfulp.encode(x.numpy(), format, **options))
+    for call in (lambda x: ht.quantize(x, format, rounding="stochastic", roundings_per_word=2), lambda x: ht.quantize(x, format, roundings_per_word=3)):
+        for tensor in (x, x.clone().requires_grad_()):
+            with pytest.raises(ValueError, match="^roundings_per_word: "):
+                call(tensor)
+
+
 # --- torch's own machinery --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options", [{}, {"rounding": "stochastic", "seed": 3}, {"backward": "e5m2"}])

@@ -47,6 +47,13 @@ inline std::vector<Rounding> roundings() {
 inline constexpr RandomStream stream{5, 6, (std::uint64_t{1} << 33) + 3};
 inline std::uint64_t bits_at(std::size_t i) { return rounding_bits(stream.seed, stream.stream, stream.first + i); }
 
+/// Bits of rounding `index` where n of them share a word, written out: word index / n, cut into n parts.
+inline std::uint64_t shared_bits(std::uint64_t seed, std::uint64_t number, std::uint64_t index, int n) {
+  const std::uint64_t word = rounding_bits(seed, number, n == 1 ? index : n == 2 ? index >> 1 : index >> 2);
+  if (n == 1) return word;
+  return n == 2 ? (index & 1 ? word >> 16 : word & 0xffff) : word >> (index & 3) * 8 & 0xff;
+}
+
 /// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
 inline std::vector<FloatFormat> formats() {
   std::vector<FloatFormat> all;

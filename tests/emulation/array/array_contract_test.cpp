@@ -96,6 +96,19 @@ TEST(ArrayErrors, are_told_before_anything_is_written) {
   many.mode = RoundingMode::stochastic;
   many.random_bits = 33;
   EXPECT_EQ(message([&] { quantize(fp16, many, in, out); }), "random bits must be 1 to 32, not 33");
+  many.random_bits = 17;
+  EXPECT_EQ(message([&] { quantize(fp16, many, in, out, {.roundings_per_word = 2}); }),
+            "with 2 roundings per word, random bits must be 1 to 16, not 17");
+  EXPECT_EQ(message([&] { encode<float, std::uint16_t>(fp16, many, in, sum, {.roundings_per_word = 3}); }),
+            "roundings per word must be 1, 2 or 4, not 3");
+  EXPECT_EQ(
+      message([&] { apply<std::uint16_t>(Operation::add, fp16, many, a, a, {}, sum, {.roundings_per_word = 4}); }),
+      "with 4 roundings per word, random bits must be 1 to 8, not 17");
+  EXPECT_EQ(message([&] {
+              compute<std::uint16_t>({Operation::add, fp16, fp16, many}, words, words, {}, sum,
+                                     {.roundings_per_word = 2});
+            }),
+            "with 2 roundings per word, random bits must be 1 to 16, not 17");
   const std::string nothing =
       "a descriptor with exponent_bits = 0, fraction_bits = 0, bias = 0 has 0 exponent bits, not 1 to 11";
   EXPECT_EQ(message([&] { quantize(FloatFormat{}, {}, in, out); }), nothing);

@@ -182,6 +182,43 @@ TEST_P(Arrays, indices_of_random_words_wrap) {
   }
 }
 
+// Two or four roundings to a word: any first index, every way a format is rounded, arithmetic, and indices that wrap.
+TEST_P(Arrays, roundings_share_random_words) {
+  for (const int n : {2, 4})
+    for (const int bits : {1, 7, 32 / n})
+      for (const std::uint64_t first :
+           {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{6}, ~std::uint64_t{0} - 301}) {
+        const Rounding r{.mode = RoundingMode::stochastic, .random_bits = bits};
+        const RandomStream shared{1, 2, first, n};
+        check::Random random{first + 9};
+        std::vector<float> in(1700);
+        for (float& x : in) x = static_cast<float>(static_cast<double>(random() >> 40) * 0x1p-20 - 8);
+        const std::vector<double> wide(in.begin(), in.end());
+        std::vector<float> out(in.size());
+        std::vector<double> wide_out(in.size());
+        std::vector<std::uint8_t> codes(in.size()), sums(in.size());
+        std::vector<std::uint16_t> words(in.size());
+        Tally tally;
+        quantize(e4m3, r, in, out, shared);
+        quantize(fp16, r, wide, wide_out, shared);
+        encode<float, std::uint8_t>(e4m3, r, in, codes, shared, &tally);
+        encode<float, std::uint16_t>(bf16, r, in, words, shared);
+        apply<std::uint8_t>(Operation::mul, e4m3, r, codes, codes, {}, sums, shared);
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          const std::uint64_t drawn = check::shared_bits(1, 2, first + i, n);
+          ASSERT_EQ(shared.bits(i), drawn);
+          const auto word = std::bit_cast<std::uint32_t>(in[i]);
+          const std::uint64_t code = convert(fp32, e4m3, r, word, drawn).code;
+          ASSERT_EQ(codes[i], code) << n << " " << bits << " " << first << " " << i;
+          ASSERT_EQ(static_cast<double>(out[i]), e4m3.value(code));
+          ASSERT_EQ(words[i], convert(fp32, bf16, r, word, drawn).code);
+          ASSERT_EQ(wide_out[i], fp16.value(convert(fp32, fp16, r, word, drawn).code));
+          ASSERT_EQ(sums[i], evaluate(Operation::mul, e4m3, r, code, code, 0, drawn).code);
+        }
+        EXPECT_EQ(tally.elements, in.size());
+      }
+}
+
 TEST_P(Arrays, the_number_of_threads_does_not_show) {
   const Rounding r{.mode = RoundingMode::stochastic};
   std::vector<float> in(300'001), one(in.size()), two(in.size()), inplace;

@@ -137,9 +137,7 @@ inline BlockArray by_definition(const BlockFormat& f, const Rounding& r, const s
       out.scales.push_back(step.scale);
       if (f.element.is_affine()) out.zeros.push_back(static_cast<std::int16_t>(step.zero));
       each([&](std::size_t i) {
-        out.codes[i] = block_element(
-            f, r, step, in[i],
-            r.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0);
+        out.codes[i] = block_element(f, r, step, in[i], r.mode == RoundingMode::stochastic ? random.bits(i) : 0);
       });
     }
   return out;

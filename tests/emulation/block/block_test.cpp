@@ -33,8 +33,9 @@ bool same(const BlockArray& a, const BlockArray& b) {
 
 void expect_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows,
                        std::size_t columns, std::optional<float> given = {}) {
-  const BlockOptions options{check::stream, given};
-  const BlockArray want = by_definition(f, r, in, rows, columns, check::stream, given),
+  BlockOptions options{check::stream, given};
+  if (r.random_bits <= 16) options.random.roundings_per_word = 2;
+  const BlockArray want = by_definition(f, r, in, rows, columns, options.random, given),
                    got = quantize_blocks(f, r, in, rows, columns, options);
   const auto where = [&] {
     return description(f) + " " + std::string(name_of(r.mode)) + ", " + std::to_string(rows) + " x " +
@@ -161,6 +162,10 @@ TEST(Block, RandomBitsOutOfRangeAreRefused) {
     EXPECT_THROW(quantize_blocks(f, r, x, 2, 32), std::invalid_argument) << bits;
     EXPECT_THROW(quantize_block_values(f, r, x, 2, 32, x), std::invalid_argument) << bits;
   }
+  r.random_bits = 9;
+  const BlockOptions four{{.roundings_per_word = 4}, {}};
+  EXPECT_THROW(quantize_blocks(f, r, x, 2, 32, four), std::invalid_argument);
+  EXPECT_THROW(quantize_block_values(f, r, x, 2, 32, x, four), std::invalid_argument);
 }
 
 // The payload of a NaN that is given as the largest magnitude does not reach the values.
