@@ -252,7 +252,9 @@ def as_array(x: ArrayLike, argument: str) -> Array:
         raise kind(f"{argument}: {str(why) or type(why).__name__}; accepted: {ACCEPTED}") from None
     if listed and array.dtype == np.float64 and bool(np.any(np.abs(array) >= 2.0**53)):
         lost = _inexact_integer(x)
-        if lost is not None:
+        if all(type(v) is int and 0 <= v < 2**64 for v in np.array(x, object).flat):
+            array = np.array(x, np.uint64)  # NumPy makes floats of integers on both sides of 2^63
+        elif lost is not None:
             raise ValueError(f"{argument}: the integer {lost} beside other numbers would be rounded to float64; accepted: integers alone, or those that float64 holds")
     if dtype_name(array.dtype) in ("int2", "int4"):
         array = array.astype(np.int8)
@@ -326,6 +328,8 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
         array = array.astype(code_type(format))  # NumPy's empty lists are float64
     own = format_of_dtype(array.dtype)
     if own == format:
+        if isinstance(x, (list, tuple)) and any(isinstance(v, int) for v in np.array(x, object).flat):
+            raise ValueError(f"{argument}: integers beside other numbers; accepted: code words from 0 to {2**format.bits - 1}, or {format.dtype_name} alone")
         return codes_of_dtype(array)
     if own is not None or array.dtype.kind not in "iu":
         raise TypeError(f"{argument}: dtype {array.dtype} are no code words of {format}; accepted: integers" + (f", {format.dtype_name}" if format.dtype_name else ""))

@@ -47,7 +47,8 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
         _core.encode(format, rounding, values, codes, draws)
-        result = codes.view(wanted) if format_of_dtype(wanted) == format else decoded(format, codes, np.dtype(np.float64)).astype(wanted, copy=False)
+        result = codes.view(wanted.newbyteorder("=")) if format_of_dtype(wanted) == format else decoded(format, codes, np.dtype(np.float64))
+        result = result.astype(wanted, copy=False)
         counts = None
     else:
         if values.dtype == np.float32 and _goes_beyond_float32(format):
@@ -92,20 +93,17 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any 
     """The values of code words, exactly.
 
     codes: integers of any shape from 0 to 2^bits - 1. Returns float32 if it holds every value of the format, else
-    float64; or `dtype`, which must hold all of them; or `out`, an array or tensor of such a type. NaN is canonical. Raises TypeError and ValueError naming the
-    argument.
+    float64; or `dtype`, which must hold all of them; or `out`, an array or tensor of such a type. NaN is canonical.
+    Raises TypeError and ValueError naming the argument.
 
     >>> decode([56, 121, 126, 127], "e4m3")
     array([  1., 288., 448.,  nan], dtype=float32)
     """
     f = as_format(format)
-    if out is not None:
-        return delivered(decode(codes, f, dtype=dtype), out)
     words = as_codes(codes, f, "codes")
-    wanted = value_type(f) if dtype is None else as_dtype(dtype)
-    if dtype is not None:
-        holds_or_raise(wanted, f, "dtype")
-    if dtype is not None and format_of_dtype(wanted) == f and dtype_name(wanted) not in ("float32", "float64"):
-        return finish(words.view(wanted), words.ndim == 0)
-    native = wanted if dtype_name(wanted) in ("float32", "float64") else value_type(f)
-    return finish(decoded(f, words, native).astype(wanted, copy=False), words.ndim == 0)
+    array = None if out is None else as_output(out, words.shape)
+    wanted = as_dtype(dtype) if dtype is not None else value_type(f) if array is None else array.dtype
+    holds_or_raise(wanted, f, "dtype" if dtype is not None else "out")
+    native = wanted.newbyteorder("=") if dtype_name(wanted) in ("float32", "float64") else value_type(f)
+    values = decoded(f, words, native).astype(wanted, copy=False)
+    return finish(values, words.ndim == 0) if out is None else delivered(values, out)

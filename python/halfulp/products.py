@@ -21,7 +21,10 @@ def as_model(model: ProductModel | str | Mapping[str, Any], argument: str = "mod
     if isinstance(model, str):
         return ProductModel(model)
     if isinstance(model, Mapping):
-        return ProductModel.of_unit(json.dumps(model))
+        try:
+            return ProductModel.of_unit(json.dumps(model))
+        except TypeError as why:  # not JSON
+            raise TypeError(f"{argument}: {why}; accepted: a unit's description as halfulp.units(NAME) returns it") from None
     raise TypeError(f"{argument}: {type(model).__name__}; accepted: a ProductModel, its text, a unit's name or description")
 
 

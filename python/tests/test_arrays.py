@@ -163,3 +163,44 @@ def test_a_package_that_is_missing_is_looked_for_once(monkeypatch):
         assert asked == ["ml_dtypes"]
     finally:
         _arrays._ml_dtypes.cache_clear()
+
+
+def test_lists_of_long_code_words_are_integers():
+    words = [0x3ff0000000000000, 0xbff0000000000000]
+    assert halfulp.decode(words, "fp64").tolist() == [1, -1]
+    assert halfulp.add(words, words, "fp64", codes=True).tolist() == [0x4000000000000000, 0xc000000000000000]
+    one = halfulp.gemm([words], [[words[0]], [words[1]]], model="fp64", codes=True)
+    assert one.tolist() == [[0x4000000000000000]]
+    for mixed in ([2**63, 0.5], [2**63, -1], [2**64, 1], [1.0, 2]):
+        with pytest.raises((TypeError, ValueError), match="codes"):
+            halfulp.decode(mixed, "fp64")
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_results_in_either_byte_order(order):
+    for kind, name in (("f2", "fp16"), ("f4", "fp32"), ("f8", "fp64")):
+        dtype = np.dtype(order + kind)
+        out = np.empty(3, dtype)
+        assert halfulp.quantize([1.0, 2.0, -0.5], name, dtype=dtype).tolist() == [1, 2, -0.5]
+        halfulp.quantize([1.0, 2.0, -0.5], name, out=out)
+        assert out.tolist() == [1, 2, -0.5]
+        words = halfulp.encode([1.0, 2.0, -0.5], name)
+        decoded = halfulp.decode(words, name, dtype=dtype)
+        assert decoded.dtype == dtype and decoded.tolist() == [1, 2, -0.5]
+        halfulp.decode(words, name, out=out[::-1])
+        assert out.tolist() == [-0.5, 2, 1]
+
+
+def test_decoded_values_are_copies_with_canonical_nan():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    codes = np.array([0x38, 0x40, 0xff], np.uint8)
+    values = halfulp.decode(codes, "e4m3", dtype=ml_dtypes.float8_e4m3fn)
+    assert values.view(np.uint8).tolist() == [0x38, 0x40, 0x7f]
+    values[0] = 0
+    assert codes[0] == 0x38
+    assert halfulp.decode([0x7e01, 0x7c01, 0xfe00], "fp16", dtype=np.float16).view(np.uint16).tolist() == [0x7e00] * 3
+    out = np.empty(3, np.float16)
+    halfulp.decode([0x3c00, 0x7c00, 0x8000], "fp16", out=out)
+    assert out.view(np.uint16).tolist() == [0x3c00, 0x7c00, 0x8000]
+    with pytest.raises(TypeError, match="^out: float16"):
+        halfulp.decode([0x3c00], "bf16", out=np.empty(1, np.float16))

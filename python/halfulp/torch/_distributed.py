@@ -6,9 +6,10 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
+from .._arrays import as_integer
 from .._core import Rounding
 from ._rounding import quantize
-from ._tensors import as_any_format
+from ._tensors import as_any_format, as_any_rounding
 
 _ORDERS = ("sequential", "ring", "tree")
 
@@ -32,8 +33,11 @@ def communication_hook(format: Any = "fp32", *, order: str = "ring", sums: Any =
     keep = send if sums is None else as_any_format(sums)
     calls = 0
 
-    def rounded(x: torch.Tensor, to: Any, stream: int) -> torch.Tensor:
-        return quantize(x, to, rounding=rounding, seed=seed, stream=stream)
+    how = as_any_rounding(rounding, None, None)
+    as_integer(seed, "seed", 0, 2**63 - 1)
+
+    def rounded(x: torch.Tensor, to: Any, stream: int, at: int = 0) -> torch.Tensor:
+        return quantize(x, to, rounding=how, seed=seed, stream=stream, first=at)
 
     def hook(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         nonlocal calls
@@ -43,7 +47,7 @@ def communication_hook(format: Any = "fp32", *, order: str = "ring", sums: Any =
         mine = rounded(bucket.buffer().detach(), send, first + dist.get_rank(group)).contiguous()
         gathered = [torch.empty_like(mine) for _ in range(ranks)]
         dist.all_gather(gathered, mine, group=group)
-        total = summed(gathered, order, lambda x, i: rounded(x, keep, first + ranks + i))
+        total = summed(gathered, order, lambda x, i, at: rounded(x, keep, first + ranks + i, at))
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         future.set_result(rounded(total / ranks, keep, first + 3 * ranks) if average else total)
         return future
@@ -51,22 +55,23 @@ def communication_hook(format: Any = "fp32", *, order: str = "ring", sums: Any =
     return hook
 
 
-def summed(parts: list[torch.Tensor], order: str, rounded: Callable[[torch.Tensor, int], torch.Tensor]) -> torch.Tensor:
-    """The sum of one tensor of each rank, of one length, by communication_hook()'s orders. rounded(x, i): addition i."""
+def summed(parts: list[torch.Tensor], order: str, rounded: Callable[[torch.Tensor, int, int], torch.Tensor]) -> torch.Tensor:
+    """The sum of one tensor of each rank, of one length, by communication_hook()'s orders. rounded(x, i, at): addition i of
+    elements from `at` on."""
     count = len(parts)
     if order == "ring":
         pieces = [part.tensor_split(count) for part in parts]
-        totals = []
+        totals: list[torch.Tensor] = []
         for piece in range(count):
-            total = pieces[piece][piece]
+            total, at = pieces[piece][piece], sum(len(t) for t in totals)
             for step in range(1, count):
-                total = rounded(total + pieces[(piece + step) % count][piece], step)
+                total = rounded(total + pieces[(piece + step) % count][piece], step, at)
             totals.append(total)
         return torch.cat(totals)
     if order == "sequential":
         total = parts[0]
         for step, part in enumerate(parts[1:], 1):
-            total = rounded(total + part, step)
+            total = rounded(total + part, step, 0)
         return total
     numbers = iter(range(1, count))
 
@@ -75,5 +80,5 @@ def summed(parts: list[torch.Tensor], order: str, rounded: Callable[[torch.Tenso
             return some[0]
         half = (len(some) + 1) // 2
         lower, upper = tree(some[:half]), tree(some[half:])
-        return rounded(lower + upper, next(numbers))
+        return rounded(lower + upper, next(numbers), 0)
     return tree(parts)

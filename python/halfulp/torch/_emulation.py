@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from .. import _core
 from ..report import Report
 from . import _elementwise, _matrices, _sums  # noqa: F401: they fill HANDLERS
-from ._handlers import HANDLERS
+from ._handlers import CHECKPOINTED, HANDLERS
 from ._layers import written_out
 from ._tensors import fresh_seed
 from ._watch import Watch
@@ -34,8 +34,11 @@ _NOTHING_TO_ROUND = set("""
     ones ones_like empty empty_like full full_like tensor rand rand_like randn randint new_zeros new_ones new_full
     new_empty new_tensor pad abs neg sign clamp clamp_min zero_ fill_ copy_ get_device ndimension unfold diagonal
     index_put_ scatter bitwise_and logical_and logical_not logical_or broadcast_tensors meshgrid set_grad_enabled
-    result_type manual_seed nonzero linspace eye scalar_tensor as_tensor
+    result_type manual_seed nonzero linspace eye scalar_tensor as_tensor grad
 """.split())
+
+
+_BACKWARD = {torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad}
 
 
 class emulate(TorchFunctionMode):
@@ -82,6 +85,8 @@ class emulate(TorchFunctionMode):
         super().__init__()
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model: {type(model).__name__}; accepted: a torch.nn.Module")
+        if not isinstance(save_gradients, (str, os.PathLike, type(None))):
+            raise TypeError(f"save_gradients: {type(save_gradients).__name__}; accepted: the path of a folder")
         _check_model(model)
         if isinstance(every, bool) or not isinstance(every, int) or not 0 <= every < 2**62:
             raise ValueError(f"every: {every!r}; accepted: a number of steps, or 0 for none")
@@ -102,7 +107,7 @@ class emulate(TorchFunctionMode):
         self._stack: list[str] = []
         self._calls: list[Counter[str]] = []
         self._names: dict[int, str] = {}
-        self._written_out: dict[torch.nn.Module, Any] = {}
+        self._written_out: dict[tuple[torch.nn.Module, bool], Any] = {}
 
     def __enter__(self) -> emulate:
         _check_model(self.model)  # it may have changed
@@ -116,9 +121,10 @@ class emulate(TorchFunctionMode):
             self._stack, self._calls = [""], [Counter()]
             self._met: set[bool] = set()  # whether modules that ran were those of the model
             for module in self.model.modules() if self._replaces else ():
-                if module not in self._written_out:
-                    self._written_out[module] = "forward" not in vars(module) and written_out(module)
-                if forward := self._written_out[module]:
+                kind = module, module.training
+                if kind not in self._written_out:
+                    self._written_out[kind] = "forward" not in vars(module) and written_out(module)
+                if forward := self._written_out[kind]:
                     module.forward = forward
                     self._replaced.append(module)
             self._handles = [torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
@@ -168,25 +174,31 @@ class emulate(TorchFunctionMode):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where state_dict() was taken. ValueError for that of another policy or seed."""
+        if not isinstance(state, Mapping):
+            raise TypeError(f"state: {type(state).__name__}; accepted: what state_dict() gave")
         if missing := [name for name in ("policy", "seed", "step", "scales") if name not in state]:
             raise ValueError(f"state: no {missing[0]!r}; accepted: what state_dict() gave")
         if isinstance(state["step"], bool) or not isinstance(state["step"], int) or state["step"] < 0:
             raise ValueError(f"state: step {state['step']!r}; accepted: a number of steps")
         if (state["policy"], state["seed"]) != (self.precision.name, self.seed):
             raise ValueError(f"state: of policy {state['policy']} and seed {state['seed']}, and this run has {self.precision.name} and {self.seed}; accepted: a run made with that policy and seed={state['seed']}")
+        if not isinstance(state["scales"], str):
+            raise ValueError(f"state: scales {type(state['scales']).__name__}; accepted: what state_dict() gave")
         try:
             self.precision.restore(state["scales"])
-        except (RuntimeError, TypeError) as why:  # not JSON
+        except RuntimeError as why:  # not JSON
             raise ValueError(f"state: scales: {why}") from None
         self.step = state["step"]
 
     def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
+            if self._replaces and id(module) in self._names:
+                raise RuntimeError("halfulp.torch.emulate: the model runs in another thread, where torch would compute it in fp32; accepted: the thread of the `with`")
             return
         if is_compiled(module):
             raise RuntimeError("halfulp.torch.emulate: a module compiled by torch.compile runs inside, which hides its calls; accepted: the module that was compiled")
         if self._replaces and torch._C._current_graph_task_id() != -1:
-            raise RuntimeError("halfulp.torch.emulate: a module runs again in the backward pass, as torch.utils.checkpoint has it, which would draw other bits; accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
+            raise RuntimeError(CHECKPOINTED)
         if len(self._stack) == 1 and next(module.parameters(), None) is not None:
             self._met.add(id(module) in self._names)
         self._stack.append(self._names.get(id(module), self._stack[-1]))
@@ -228,9 +240,29 @@ class emulate(TorchFunctionMode):
             if result is not NotImplemented:
                 self.covered[name_of(function), self.module] += 1
                 return result
+        if self._replaces and function in _BACKWARD and (args or kwargs):
+            self._note_foreign_backwards(args[0] if args else next(iter(kwargs.values())))
         result = function(*args, **kwargs)
         self.note_uncovered(function, result)
         return result
+
+    def _note_foreign_backwards(self, roots: Any) -> None:
+        """Counts the backward passes that users wrote for functions of their own: torch calls them where nobody sees
+        what they compute."""
+        nodes = [root.grad_fn for root in ((roots,) if isinstance(roots, torch.Tensor) else roots) if isinstance(root, torch.Tensor)]
+        seen = set(nodes)
+        while nodes:
+            node = nodes.pop()
+            if node is None:
+                continue
+            function = getattr(type(node), "_forward_cls", None)
+            if function is not None and function.__module__ == "torch.utils.checkpoint":
+                raise RuntimeError(CHECKPOINTED)
+            if function is not None and not function.__module__.startswith("halfulp."):
+                self.not_covered[f"{function.__name__}.backward", ""] += 1
+            fresh = [after for after, _ in node.next_functions if after not in seen]
+            seen.update(fresh)
+            nodes += fresh
 
     def note_uncovered(self, function: Callable[..., Any], result: Any) -> None:
         """Counts a call that torch computed, if it computed anything."""
@@ -278,8 +310,13 @@ def policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None
         raise TypeError(f"policy: {type(policy).__name__}; accepted: a name that halfulp.policies() lists, a path or a dict")
     if rules is not None and not (isinstance(rules, Mapping) and all(isinstance(pattern, str) for pattern in rules)):
         raise TypeError(f"rules: {rules!r}; accepted: a dict of patterns of module names and formats, or members of a policy's rule")
+    if not isinstance(policy, str):
+        _check_json(policy, "policy")
     if not rules:
         return policy if isinstance(policy, str) else json.dumps(policy)
+    _check_json(rules, "rules")
+    if not isinstance(policy, str) and not isinstance(policy.get("rules", []), list):
+        raise TypeError(f"policy: rules {policy['rules']!r}; accepted: a list of rules")
     names = [name for name, _ in model.named_modules()]
     changes: list[dict[str, Any]] = []
     for pattern, change in rules.items():
@@ -292,6 +329,13 @@ def policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None
         base = json.loads(_core.Precision(policy, 0).policy)
         return json.dumps({**base, "name": f"{base['name']}+rules", "rules": base.get("rules", []) + changes})
     return json.dumps({**policy, "rules": list(policy.get("rules", [])) + changes})
+
+
+def _check_json(x: Any, argument: str) -> None:
+    try:
+        json.dumps(x)
+    except (TypeError, ValueError) as why:
+        raise TypeError(f"{argument}: {why}; accepted: what JSON can say") from None
 
 
 def is_compiled(module: torch.nn.Module) -> bool:

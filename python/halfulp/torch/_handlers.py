@@ -45,6 +45,18 @@ def sized(tensors: Any) -> list[tuple[int, int]]:
     return [(address(t), t.numel()) for t in tensors]
 
 
+def of_step(ctx: Any, run: Run) -> None:
+    """Notes in which step of a run an operator computed."""
+    ctx.run, ctx.step = run, run.step
+    checkpointing = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if checkpointing is not None and checkpointing[0].__module__ == "torch.utils.checkpoint":
+        raise RuntimeError(CHECKPOINTED)
+
+
+CHECKPOINTED = ("halfulp.torch.emulate: an operator inside torch.utils.checkpoint, which would draw other bits when it runs again in the backward pass; "
+                "accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
+
+
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:
     """Refuses to be differentiated, as with create_graph torch would record it, and to run after its step's `with`, where
     roundings and delayed scales would be those of no step."""
@@ -52,7 +64,8 @@ def once(backward: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *gradients: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("halfulp.torch.emulate: operators have no second derivative; accepted: no create_graph")
-        if not getattr(getattr(ctx, "run", None), "active", True):
+        run = getattr(ctx, "run", None)
+        if run is not None and not (run.active and run.step == ctx.step):
             raise RuntimeError("halfulp.torch.emulate: a backward pass after the `with` of its step; accepted: loss.backward() inside")
         return backward(ctx, *gradients)
     return wrapper

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import _core
-from ._handlers import Run, address, dense, empty, handles, is_float, once, sized
+from ._handlers import Run, address, dense, empty, handles, is_float, of_step, once, sized
 
 
 class Layer(torch.autograd.Function):
@@ -17,7 +17,12 @@ class Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, run: Run, kind: str, name: str, options: dict[str, float], training: bool, states: list[torch.Tensor], x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        pool = run.layers.setdefault((kind, name, ctx.needs_input_grad[6], *options.items()), [])
+        # Of an option that changes from step to step, as BatchNorm's momentum may, only the last one's layers are kept.
+        site = kind, name, ctx.needs_input_grad[6]
+        kept, pool = run.layers.get(site, ({}, []))
+        if kept != options:
+            pool = []
+        run.layers[site] = options, pool
         layer = pool.pop() if pool else _core.Layer(kind, name, options)
         values, owned = dense(x), [dense(p) for p in parameters]
         if states:
@@ -28,7 +33,8 @@ class Layer(torch.autograd.Function):
         if states and training:
             layer.state(sized(states), False)
         if any(ctx.needs_input_grad):
-            ctx.layer, ctx.pool, ctx.run, ctx.shape, ctx.training, ctx.shapes = layer, pool, run, x.shape, training, [p.shape for p in parameters]
+            of_step(ctx, run)
+            ctx.layer, ctx.pool, ctx.shape, ctx.training, ctx.shapes = layer, pool, x.shape, training, [p.shape for p in parameters]
         else:
             pool.append(layer)
         return y
@@ -134,6 +140,8 @@ def _embedding(run: Run, input: torch.Tensor, weight: torch.Tensor, padding_idx:
 
 @handles(F.dropout)
 def dropout(run: Run, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    if not 0 <= p <= 1:
+        return NotImplemented  # torch's error
     if not training or p == 0:
         return input
     return NotImplemented if inplace or not 0 < p < 1 else layer(run, "dropout", {"p": p}, input, shape=_rows(input))
@@ -182,10 +190,21 @@ def _lstm(run: Run, input: Any, hx: Any, weights: Any, has_biases: Any = True, n
     h = layer(run, "lstm-cell", {"inputs": input.shape[2], "width": width}, ordered, tuple(weights), training)
     if h is NotImplemented:
         return h
-    # The last state of the cell has no gradient in the trainer's layer: it is given as a number.
     cells = empty(1, ordered.shape[0], width)
     run.last_layer.take_cells(address(cells))
-    return h if batch_first else h.transpose(0, 1), h[:, -1].unsqueeze(0), cells
+    return h if batch_first else h.transpose(0, 1), h[:, -1].unsqueeze(0), _LastCells.apply(cells, h)
+
+
+class _LastCells(torch.autograd.Function):
+    """The last state of an LSTM's cell, whose gradient the trainer's layer does not take."""
+
+    @staticmethod
+    def forward(ctx: Any, cells: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return cells.clone()
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
+        raise RuntimeError("halfulp.torch.emulate: the loss depends on the last cell state of an LSTM, of which the operator has no gradient; accepted: that state detached, or unused")
 
 
 # --- modules that write an operator out -------------------------------------------------------------
@@ -207,14 +226,21 @@ def written_out(module: torch.nn.Module) -> Callable[..., Any] | None:
     try:
         with torch.no_grad():
             x = torch.linspace(-2, 3, width, dtype=torch.float32, device="cpu").unsqueeze(0)
-            return forward if torch.allclose(module.forward(x), forward(x), rtol=1e-4, atol=1e-6) else None
+            small = 1e-3 * x  # whose norm shows what epsilon is
+            same = all(torch.allclose(module.forward(v), forward(v), rtol=1e-4, atol=1e-6) for v in (x, small))
+            return forward if same else None
     except Exception:  # whatever another library's module does with a vector
         return None
 
 
-def _rms_forward(module: Any, x: torch.Tensor) -> torch.Tensor:
-    return F.rms_norm(x, module.weight.shape, module.weight, getattr(module, "variance_epsilon", getattr(module, "eps", None)))
+def _rms_forward(module: Any, *arguments: Any, **named: Any) -> Any:
+    if len(arguments) != 1 or named:  # more than a vector, which was not compared
+        return type(module).forward(module, *arguments, **named)
+    epsilon = next((getattr(module, name) for name in ("variance_epsilon", "eps", "epsilon", "norm_eps") if hasattr(module, name)), None)
+    return F.rms_norm(arguments[0], module.weight.shape, module.weight, epsilon)
 
 
-def _gelu_forward(module: Any, x: torch.Tensor) -> torch.Tensor:
-    return F.gelu(x, approximate="tanh")
+def _gelu_forward(module: Any, *arguments: Any, **named: Any) -> Any:
+    if len(arguments) != 1 or named:
+        return type(module).forward(module, *arguments, **named)
+    return F.gelu(arguments[0], approximate="tanh")

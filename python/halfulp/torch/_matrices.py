@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ._handlers import Run, address, dense, empty, handles, is_float, once
+from ._handlers import Run, address, dense, empty, handles, is_float, of_step, once
 from ._layers import Layer, dropout, layer, square
 
 
@@ -23,7 +23,8 @@ class _Linear(torch.autograd.Function):
         b = None if bias is None else dense(bias)
         run.precision.product(kind, name, "forward", 1, rows.shape[0], outputs, rows.shape[1], address(rows), False, address(w), not turned, 0 if b is None else address(b), address(y))
         ctx.save_for_backward(rows, w)
-        ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
+        of_step(ctx, run)
+        ctx.kind, ctx.name, ctx.turned = kind, name, turned
         return y
 
     @staticmethod
@@ -67,7 +68,7 @@ def _linear(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = Non
 @handles(torch.addmm, torch.Tensor.addmm)
 def _addmm(run: Run, input: Any, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
     """Conv1D of GPT-2: its weight is inputs x outputs."""
-    if beta != 1 or alpha != 1 or not isinstance(input, torch.Tensor):
+    if beta != 1 or alpha != 1 or not isinstance(input, torch.Tensor) or not _have_axes(2, mat1, mat2):
         return NotImplemented
     return _linear_of(run, mat1, mat2, input, True)
 
@@ -83,7 +84,8 @@ class _Matmul(torch.autograd.Function):
         d = empty(count, m, n)
         run.precision.product(kind, name, "forward", count, m, n, k, address(x), False, address(y), turned, 0, address(d))
         ctx.save_for_backward(x, y)
-        ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
+        of_step(ctx, run)
+        ctx.kind, ctx.name, ctx.turned = kind, name, turned
         return d
 
     @staticmethod
@@ -122,9 +124,18 @@ def _matmul_of(run: Run, kind: str, name: str, a: torch.Tensor, b: torch.Tensor,
     return d.reshape(*stack, *d.shape[-2:])
 
 
-@handles(torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm)
+@handles(torch.mm, torch.Tensor.mm)
 def _mm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
-    return _matmul(run, input, mat2)
+    return _matmul(run, input, mat2) if _have_axes(2, input, mat2) else NotImplemented
+
+
+@handles(torch.bmm, torch.Tensor.bmm)
+def _bmm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
+    return _matmul(run, input, mat2) if _have_axes(3, input, mat2) and input.shape[0] == mat2.shape[0] else NotImplemented
+
+
+def _have_axes(count: int, *tensors: Any) -> bool:
+    return all(isinstance(t, torch.Tensor) and t.dim() == count for t in tensors)
 
 
 @handles(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
@@ -248,6 +259,8 @@ def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Te
                enable_gqa: bool = False) -> Any:
     if not all(is_float(t) and t.dim() >= 2 and t.numel() for t in (query, key, value)) or (is_causal and attn_mask is not None):
         return NotImplemented
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32):
+        return NotImplemented
     if enable_gqa:
         if query.dim() < 3 or query.shape[-3] % key.shape[-3] or query.shape[-3] % value.shape[-3]:
             return NotImplemented
@@ -272,5 +285,6 @@ def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     p = Layer.apply(run, "softmax", named("softmax"), {}, True, [], s.reshape(-1, s.shape[-1])).reshape(s.shape)
     p = p.masked_fill(unseen, 0.0) if masked else p
     if dropout_p:
-        p = dropout(run, p, dropout_p)
+        dropped = dropout(run, p, dropout_p)
+        p = F.dropout(p, dropout_p) if dropped is NotImplemented else dropped  # all of it, or torch's error
     return _matmul_of(run, "attention-values", named("values"), p, value, False)

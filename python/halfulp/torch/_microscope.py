@@ -167,6 +167,8 @@ def ablate(model: torch.nn.Module, policy: str | Mapping[str, Any], loss_of: Cal
 
     if isinstance(warm_up, bool) or not isinstance(warm_up, int) or warm_up < 0:
         raise ValueError(f"warm_up: {warm_up!r}; accepted: a number of steps")
+    if isinstance(model, torch.nn.Module) and next(model.parameters(), None) is None:
+        raise ValueError("model: it has no parameters, whose gradients are compared")
     buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
     kept = [p.grad for p in model.parameters()]
 

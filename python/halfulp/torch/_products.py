@@ -159,6 +159,11 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask:
     """softmax(query key^T scale + mask) value, step by step, as torch.nn.functional.scaled_dot_product_attention
     defines it. Both products take matmul()'s options; `scores` and `values` (dicts of them) change those of one. The
     softmax is torch's, in fp32."""
+    for argument, operand in (("query", query), ("key", key), ("value", value)):
+        if check(operand, argument).dim() < 2:
+            raise ValueError(f"{argument}: shape {tuple(operand.shape)}; accepted: ... x length x width")
+    if mask is not None and not isinstance(mask, torch.Tensor):
+        raise TypeError(f"mask: {type(mask).__name__}; accepted: a tensor of what is seen, or of what is added")
     length = query.shape[-2], key.shape[-2]
     seeds = fresh_seed(seed, generator) if seed is not None or generator is not None else None
     drawn = [{"seed": int(seeds) // 2 + i} for i in range(2)] if seeds is not None else [{}, {}]
@@ -167,9 +172,12 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask:
         if mask is not None:
             raise ValueError("mask and is_causal: one of them says what is seen")
         mask = torch.ones(length, dtype=torch.bool).tril()
+    p = None
     if mask is not None:
         s = s.masked_fill(~mask, -math.inf) if mask.dtype is torch.bool else s + mask
-    return matmul(s.softmax(-1), value, **{**options, **drawn[1], **(values or {})})
+        unseen = (s == -math.inf).all(-1, keepdim=True)  # rows that see nothing are 0, as torch has it
+        p = s.masked_fill(unseen, 0.0).softmax(-1).masked_fill(unseen, 0.0)
+    return matmul(s.softmax(-1) if p is None else p, value, **{**options, **drawn[1], **(values or {})})
 
 
 def _seed(plan: tuple[str, bool], seed: int | None, generator: torch.Generator | None) -> torch.Tensor | None:
@@ -180,8 +188,9 @@ def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: t
     """Brings operands to stacks of matrices, and the result back. b_turned: b is the transpose of what the user gave."""
     simple = is_simple(a) and is_simple(b) and (bias is None or is_simple(bias))
     if not simple:
-        for name, operand in (("a", a), ("b", b)):
-            refuse_tangent(operand, name)
+        for name, operand in (("a", a), ("b", b), ("bias", bias)):
+            if operand is not None:
+                refuse_tangent(operand, name)
     computed: Any = _computed if simple else torch.ops.halfulp.product
 
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -135,6 +135,8 @@ def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, a
         raise ValueError("x: a tensor that requires a gradient, which would be lost in out; accepted: x.detach(), or no out")
     if out.shape != x.shape:
         raise ValueError(f"out: shape {tuple(out.shape)}; accepted: {tuple(x.shape)}")
+    if any(step == 0 and length > 1 for step, length in zip(out.stride(), out.shape)):
+        raise ValueError(f"out: elements share memory (strides {out.stride()}); accepted: a tensor whose elements do not")
     if isinstance(f, Format) and not holds(out.dtype, f):
         raise TypeError(f"out: {out.dtype} does not hold every value of {f}; accepted: {result_dtype(x, f)}")
     if isinstance(f, BlockFormat) and out.dtype not in (torch.float32, torch.float64):
@@ -330,7 +332,9 @@ def _decode(codes: torch.Tensor, format: str, out: torch.Tensor | None) -> torch
         wide = codes.to(torch.int64)
         low, high = (int(wide.min()), int(wide.max())) if codes.numel() else (0, 0)
         if low < 0 or high >= 2**f.bits:
-            raise ValueError(f"codes: {low if low < 0 else high} is no code word of {f}; accepted: 0 to {2**f.bits - 1}")
+            wrong = low if low < 0 else high
+            wrong += 2**64 if low < 0 and codes.dtype is torch.uint64 else 0
+            raise ValueError(f"codes: {wrong} is no code word of {f}; accepted: 0 to {2**f.bits - 1}")
         codes = wide.to(wanted)
     codes = codes.contiguous()
     result = _contiguous_output(out, codes, torch.float32)

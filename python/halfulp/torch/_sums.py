@@ -1,13 +1,14 @@
 """Sums of activations, rotary positions and the loss of the trainer as functions of torch."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from .. import _core
-from ._handlers import Run, address, dense, empty, handles, is_float, once
+from ._handlers import Run, address, dense, empty, handles, is_float, of_step, once
 
 
 class Cast(torch.autograd.Function):
@@ -30,7 +31,8 @@ class CastGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, run: Run, kind: str, name: str, x: torch.Tensor) -> torch.Tensor:
-        ctx.run, ctx.kind, ctx.name = run, kind, name
+        of_step(ctx, run)
+        ctx.kind, ctx.name = kind, name
         return x.view_as(x)
 
     @staticmethod
@@ -73,6 +75,8 @@ class _Rotary(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, base: float, run: Run, name: str) -> torch.Tensor:
         ctx.base, ctx.run, ctx.name = base, run, name
+        if run is not None:
+            of_step(ctx, run)
         return _turned(x, base, False, run, name, "activation")
 
     @staticmethod
@@ -96,6 +100,10 @@ def rotary(x: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
     p turn by the angle p base^(-2 i / width), as in GPT-NeoX and LLaMA. x: ... x length x width, float32, with an even
     width. Under emulate() the result is rounded as the policy's operator "position". Raises TypeError and ValueError
     naming the argument."""
+    if isinstance(base, bool) or not isinstance(base, (int, float)) or not 0 < base < math.inf:
+        raise ValueError(f"base: {base!r}; accepted: a number above 0")
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"x: {type(x).__name__}; accepted: float32 in the CPU's memory, ... x length x width")
     if not is_float(x) or x.dim() < 2:
         raise TypeError(f"x: a tensor of {x.dtype} with {x.dim()} axes on {x.device}; accepted: float32 in the CPU's memory, ... x length x width")
     if x.shape[-1] % 2 or not x.shape[-1]:
@@ -112,7 +120,8 @@ def active() -> Run:
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, run: Run, name: str, logits: torch.Tensor, labels: list[int]) -> torch.Tensor:
-        ctx.loss, ctx.run, ctx.shape = _core.Loss(name), run, logits.shape
+        of_step(ctx, run)
+        ctx.loss, ctx.shape = _core.Loss(name), logits.shape
         values = dense(logits)
         loss = ctx.loss.forward(run.precision, values.shape[0], values.shape[1], address(values), labels)
         if run.watch:

@@ -47,7 +47,7 @@ def test_two_processes(tmp_path, order, rounding):
 
 def test_orders_differ_where_sums_round():
     parts = [torch.tensor([v, v, v]) for v in (256.0, 1.0, 1.0, 1.0)]
-    bf16 = lambda x, i: ht.quantize(x, "bf16")
+    bf16 = lambda x, i, at: ht.quantize(x, "bf16")
     assert summed(parts, "sequential", bf16).tolist() == [256, 256, 256]
     assert summed(parts, "tree", bf16).tolist() == [258, 258, 258]
     # Part 0 begins with 256, which swallows the rest; part 1 ends with it; part 2 adds it before its last.
