@@ -45,16 +45,25 @@ def sized(tensors: Any) -> list[tuple[int, int]]:
     return [(address(t), t.numel()) for t in tensors]
 
 
+CHECKPOINTED = ("halfulp.torch.emulate: an operator inside torch.utils.checkpoint, which would draw other bits when it runs again in the backward pass; "
+                "accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
+
+
 def of_step(ctx: Any, run: Run) -> None:
     """Notes in which step of a run an operator computed."""
     ctx.run, ctx.step = run, run.step
-    checkpointing = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    if checkpointing is not None and checkpointing[0].__module__ == "torch.utils.checkpoint":
+    if _in_checkpoint():
         raise RuntimeError(CHECKPOINTED)
 
 
-CHECKPOINTED = ("halfulp.torch.emulate: an operator inside torch.utils.checkpoint, which would draw other bits when it runs again in the backward pass; "
-                "accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
+def _in_checkpoint() -> bool:
+    """Whether torch.utils.checkpoint (use_reentrant=False) takes what an operator saves. It may look elsewhere in torch's
+    next version."""
+    try:
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    except (AttributeError, TypeError):
+        return False
+    return hooks is not None and getattr(hooks[0], "__module__", None) == "torch.utils.checkpoint"
 
 
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:
