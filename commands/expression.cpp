@@ -94,6 +94,8 @@ class Parser {
       at_ += power && c == '*' ? 2 : 1;
       if (power) {
         left = raised(left, begin);
+        if (peek() == '^' || text_.substr(at_).starts_with("**"))
+          refuse("parentheses where powers follow each other, such as (2^2)^3");
         continue;
       }
       Expression right = expression(binding);

@@ -121,7 +121,7 @@ std::string overview(const Units& units) {
     rows.push_back(
         {name_of(u).prefix, inputs_of(group), format_name(u.accumulator), shape(u), std::string(u.rule->name)});
     for (std::string& column : sum_columns(u)) rows.back().push_back(std::move(column));
-    rows.back().push_back(notes.number(u.evidence));
+    rows.back().push_back(notes.number(clean(u.evidence)));
   }
   const std::string table = aligned(rows, 0), devices = devices_of(units);
   const std::string star = std::string(table.find(" *") == std::string::npos ? "" : "*: A and B of any two of them. ") +
@@ -141,7 +141,7 @@ std::string operand(const FloatFormat& f) {
 
 std::string details(const MatrixUnit& u) {
   const FusedSum& s = u.sum;
-  Rows rows{{"instruction", u.instruction},
+  Rows rows{{"instruction", clean(u.instruction)},
             {"shape", fmt::format("m {}, n {}, k {}; an output does not depend on m and n", u.m, u.n, u.k)},
             {"A", operand(u.a)},
             {"B", operand(u.b)},
@@ -171,8 +171,8 @@ std::string details(const MatrixUnit& u) {
                                            s.descending ? "last sum first" : "first sum first")});
   }
   rows.push_back({"NaN", print_code(u.accumulator, s.nan)});
-  rows.push_back({"evidence", u.evidence});
-  rows.push_back({"source", u.source});
+  rows.push_back({"evidence", clean(u.evidence)});
+  rows.push_back({"source", clean(u.source)});
   return u.name + "\n\n" + aligned(rows, 2);
 }
 

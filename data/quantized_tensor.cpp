@@ -195,7 +195,8 @@ AnyFormat parse_any_format(const std::string& name) {
   if (names_block_format(name)) return parse_block_format(name);
   try {
     return parse_format(name);
-  } catch (const std::invalid_argument&) {
+  } catch (const std::invalid_argument& error) {
+    if (!std::string_view(error.what()).starts_with("unknown ")) throw;  // it says what is wrong with a format's name
     std::vector<std::string> names;
     for (const NamedFormat& row : catalogue()) names.emplace_back(row.name);
     for (const NamedBlockFormat& row : block_catalogue()) names.emplace_back(row.name);

@@ -48,6 +48,15 @@ void read_order(const JsonValue& json, bool& descending) {
   descending = json.json() == "descending";
 }
 
+/// Units draw no random bits.
+constexpr auto unit_roundings = [] {
+  std::array<Named<RoundingMode>, std::size(rounding_modes) - 1> all{};
+  std::size_t count = 0;
+  for (const auto& row : rounding_modes)
+    if (row.value != RoundingMode::stochastic) all[count++] = row;
+  return all;
+}();
+
 }  // namespace
 
 /// Every parameter of a unit. A unit is written with those that its rule looks at, and every one may be left out.
@@ -81,9 +90,9 @@ void fields(V& v, MatrixUnit& u) {
   v("alignment_bits", u.sum.alignment_bits, whole(0, 60), of_sum);
   v("least_exponent", u.sum.least_exponent,
     by(read_least_exponent, least_exponent_json, "an integer from -16384 to 16384, or null for none"), of_sum);
-  v("alignment", u.sum.alignment, named_in(rounding_modes), of_sum);
+  v("alignment", u.sum.alignment, named_in(unit_roundings), of_sum);
   v("kept", u.sum.kept, format, of_sum);
-  v("rounding", u.sum.rounding, named_in(rounding_modes), of_sum);
+  v("rounding", u.sum.rounding, named_in(unit_roundings), of_sum);
   v("normalized_products", u.sum.normalized_products, of_all);
   v("flush_inputs", u.sum.flush_inputs, of_sum);
   v("flush_outputs", u.sum.flush_outputs, of_sum);
@@ -175,6 +184,11 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
   if (!object.contains("nan") && changed("accumulator") && unit.accumulator.has_nan())
     unit.sum.nan = unit.accumulator.nonfinite == NonFinite::ieee ? unit.accumulator.magnitude_mask()
                                                                  : unit.accumulator.canonical_nan();
+  if (!object.contains("nan") && unit.accumulator.has_nan() && !refusal(unit).empty()) {
+    MatrixUnit canonical = unit;  // as rules that pass on the NaNs of operands need it
+    canonical.sum.nan = unit.accumulator.canonical_nan();
+    if (refusal(canonical).empty()) unit = canonical;
+  }
   if (unit.scale != FloatFormat{} && !unit.scaled())
     throw std::invalid_argument("scale is there without scale_block, the number of products that share one");
   std::string taken;

@@ -1,6 +1,7 @@
 // Rules made of IEEE operations in a stated order: chains of fused multiply-adds, trees, roundings to odd.
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/known.hpp>
+#include <halfulp/emulation/text.hpp>
 #include <halfulp/emulation/unit/rules.hpp>
 
 namespace halfulp::units {
@@ -112,7 +113,8 @@ std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit
 std::string payload_refusal(const MatrixUnit& unit) {
   if (unit.sum.nan == unit.accumulator.canonical_nan()) return {};
   return "nan: the rule " + std::string(unit.rule->name) +
-         " passes on the NaNs of operands; accepted: the canonical NaN alone";
+         " passes on the NaNs of operands; accepted: the canonical NaN " +
+         print_code(unit.accumulator, unit.accumulator.canonical_nan()) + " alone";
 }
 std::string length_one_of_payloads(const MatrixUnit& unit) {
   if (std::string why = length_one(unit); !why.empty()) return why;

@@ -332,6 +332,8 @@ TEST(CalcCommand, RefusesInOneLine) {
       {{"calc", "fma(1, 2)"}, "fma of 2 operands; accepted: 3"},
       {{"calc", "sqrt(1, 2)"}, "sqrt of 2 operands; accepted: 1"},
       {{"calc", "2^x"}, "a whole number behind ^"},
+      {{"calc", "2^2^3"}, "parentheses where powers follow each other"},
+      {{"calc", "2**2 ** 3"}, "parentheses where powers follow each other"},
       {{"calc", "2^0.5"}, "a whole number behind ^"},
       {{"calc", "sqrt(2)^2"}, "^ on numbers only"},
       {{"calc", "0^-1"}, "another base than 0"},

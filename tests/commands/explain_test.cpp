@@ -342,6 +342,8 @@ TEST(ExplainCommand, BadInputIsOneLine) {
       "commas; options stand before --");
   expect_refused({"--", "list"}, "a command is missing");
   expect_refused({"formats", ""}, "unknown format ''; accepted: fp16");
+  expect_refused({"formats", "e4m0"}, "format 'e4m0' is too small for IEEE infinities");
+  expect_refused({"formats", "fp8"}, "format 'fp8' is one of two; accepted: e4m3, e5m2");
   expect_refused({"explain", "1", "--format", "fp16", "-x"}, "unknown option '-x'");
   expect_refused({"formats", "fp99"}, "unknown format");
   expect_refused({"formats", "fp16", "bf16"}, "bf16");

@@ -81,6 +81,14 @@ TEST(UnitFile, WhatIsNotSaidHasDefaults) {
   half["accumulator"] = "fp16";
   EXPECT_EQ(unit_of_json(half, "unit.json").sum.nan, 0x7fffu);
   EXPECT_EQ(unit_of_json(half, "unit.json").sum.kept, fp16);
+  // Rules that pass on the NaNs of operands have the canonical one.
+  for (const auto& [rule, length] : {std::pair{"odd-even-pair", 2}, {"even-odd-chains", 2}, {"fp64-chain", 1}}) {
+    Json json{{"name", "m"}, {"a", "bf16"}, {"b", "bf16"}, {"accumulator", "fp32"}, {"k", 2}, {"rule", rule}};
+    json["length"] = length;
+    EXPECT_EQ(unit_of_json(json, "unit.json").sum.nan, fp32.canonical_nan()) << rule;
+    json["nan"] = "0x7fffffff";
+    expect_in(refused(json), "passes on the NaNs of operands; accepted: the canonical NaN 0x7fc00000 alone");
+  }
 }
 
 TEST(UnitFile, AUnitOfTheTableIsChanged) {
@@ -123,7 +131,7 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "least_exponent", "none"), "or null");
   expect_in(refused(own, "least_exponent", -20000), "-16384 to 16384");
   expect_in(refused(own, "alignment", "truncate"), "alignment: unknown name 'truncate'");
-  expect_in(refused(own, "rounding", "stochastic"), "random bits");
+  expect_in(refused(own, "rounding", "stochastic"), "rounding: unknown name 'stochastic'");
   expect_in(refused(own, "kept", "fp16"), "kept fp16 is no fp32 with fewer fraction bits; accepted: fp32 or a format");
   expect_in(refused(own, "kept", "fp64"), "and 1 to 23 fraction bits, such as e8m11");
   for (const char* name : {"", "a b", "x\n", "caf\u00e9", "\"x\""})
