@@ -1,6 +1,6 @@
 # Runs experiments of the program HALFULP at their defaults into the scratch folder WORK, then again on one thread, and
-# compares: the one that WHAT names, or all of them. Those that take long on one thread are run again only in the
-# exhaustive run; on small configurations test `reproducibility` compares them too.
+# compares: the one that WHAT names, with SETTINGS, or all of them. Those that take long on one thread are run again only
+# in the exhaustive run; on small configurations test `reproducibility` compares them too.
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 if(WHAT STREQUAL all)
   file(REMOVE_RECURSE ${WORK})
@@ -14,7 +14,7 @@ else()
   set(reports ${WHAT}.json)
   file(REMOVE ${WORK}/first/${reports} ${WORK}/second/${reports})
   file(MAKE_DIRECTORY ${WORK}/first)
-  step(${HALFULP} run ${WHAT} --quiet --out ${WORK}/first/${reports})
+  step(${HALFULP} run ${WHAT} ${SETTINGS} --quiet --out ${WORK}/first/${reports})
 endif()
 foreach(report ${reports})
   step(${HALFULP} validate ${WORK}/first/${report})
@@ -26,6 +26,6 @@ endif()
 file(MAKE_DIRECTORY ${WORK}/second)
 foreach(report ${reports})
   string(REPLACE .json "" experiment ${report})
-  step(${HALFULP} run ${experiment} --threads 1 --backend emulated --quiet --out ${WORK}/second/${report})
+  step(${HALFULP} run ${experiment} ${SETTINGS} --threads 1 --backend emulated --quiet --out ${WORK}/second/${report})
   step(${HALFULP} diff ${WORK}/first/${report} ${WORK}/second/${report})
 endforeach()
