@@ -1,14 +1,14 @@
 """What testers found in emulated models and in functions of tensors, mended since."""
 import numpy as np
 import pytest
-import torch
-import torch.autograd.forward_ad as forward_ad
-import torch.nn as nn
-import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
 
-import halfulp
-import halfulp.torch as ht
+torch = pytest.importorskip("torch", minversion="2.4")
+import halfulp  # noqa: E402
+import halfulp.torch as ht  # noqa: E402
+import torch.autograd.forward_ad as forward_ad  # noqa: E402
+import torch.nn as nn  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 
 class RMSNorm(nn.Module):
