@@ -1,6 +1,6 @@
 # Runs experiments of the program HALFULP at their defaults into the scratch folder WORK, then again on one thread, and
-# compares: the one that WHAT names, with SETTINGS, or all of them. Those that take long on one thread are run again only
-# in the exhaustive run; on small configurations test `reproducibility` compares them too.
+# compares: the one that WHAT names, with SETTINGS, or all of them. Those that take long on one thread are run again
+# only in the exhaustive run; on small configurations test `reproducibility` compares them too.
 include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 if(WHAT STREQUAL all)
   file(REMOVE_RECURSE ${WORK})

@@ -45,8 +45,23 @@ __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 
 @_tensors_stay
-def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int | None = None, stream: int = 0,
-             first: int = 0, roundings_per_word: int = 1, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
+def quantize(
+    x: _Any,
+    format: _Any,
+    *,
+    rounding: Rounding | str = "nearest-even",
+    overflow: str | None = None,
+    random_bits: int | None = None,
+    seed: int | None = None,
+    stream: int = 0,
+    first: int = 0,
+    roundings_per_word: int = 1,
+    axis: int | None = None,
+    dtype: _Any = None,
+    out: _Any = None,
+    tally: bool = False,
+    **files: _Any,
+) -> _Any:
     """Rounds numbers to a format or a block format, and returns their values.
 
     x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the
@@ -56,8 +71,8 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     Without a seed every call draws fresh bits (set_seed() makes a program repeat). With one, element i, in C order,
     takes word first + i of Philox4x32-10's stream `stream`: so parts of an array (of whole blocks, without a scale of
     the tensor) are rounded like the whole array if `first` is the index of a part's first element. With
-    roundings_per_word=2 or 4, as many elements share a word, which is faster, and have at most 16 or 8 random bits each:
-    element k = first + i takes part k mod 2 (or 4) of word k // 2 (or 4), from the lowest bits up.
+    roundings_per_word=2 or 4, as many elements share a word, which is faster, and have at most 16 or 8 random bits
+    each: element k = first + i takes part k mod 2 (or 4) of word k // 2 (or 4), from the lowest bits up.
     axis: the axis along which blocks 1 x N run.
 
     Returns values of x's shape, as a torch tensor if x is one: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds

@@ -165,8 +165,12 @@ NO_DRAWS = Draws(0)  # of a rounding that draws none
 
 
 def as_draws(seed: Any, stream: Any, first: Any, roundings_per_word: Any, rounding: Rounding) -> Draws:
-    return Draws(as_seed(seed, rounding), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1),
-                 as_share(roundings_per_word, rounding))
+    return Draws(
+        as_seed(seed, rounding),
+        as_integer(stream, "stream", 0, 2**64 - 1),
+        as_integer(first, "first", 0, 2**64 - 1),
+        as_share(roundings_per_word, rounding),
+    )
 
 
 def as_share(roundings_per_word: Any, rounding: Rounding) -> int:
@@ -175,7 +179,10 @@ def as_share(roundings_per_word: Any, rounding: Rounding) -> int:
         raise ValueError(f"roundings_per_word: {roundings_per_word!r}; accepted: 1, 2, 4")
     most = 32 // roundings_per_word
     if rounding.mode == "stochastic" and rounding.random_bits > most:
-        raise ValueError(f"roundings_per_word: {roundings_per_word}, with random_bits={rounding.random_bits}; accepted with random_bits of at most {most}")
+        raise ValueError(
+            f"roundings_per_word: {roundings_per_word}, with random_bits={rounding.random_bits}; "
+            f"accepted with random_bits of at most {most}"
+        )
     return roundings_per_word
 
 
@@ -329,7 +336,10 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
     own = format_of_dtype(array.dtype)
     if own == format:
         if isinstance(x, (list, tuple)) and any(isinstance(v, int) for v in np.array(x, object).flat):
-            raise ValueError(f"{argument}: integers beside other numbers; accepted: code words from 0 to {2**format.bits - 1}, or {format.dtype_name} alone")
+            raise ValueError(
+                f"{argument}: integers beside other numbers; "
+                f"accepted: code words from 0 to {2**format.bits - 1}, or {format.dtype_name} alone"
+            )
         return codes_of_dtype(array)
     if own is not None or array.dtype.kind not in "iu":
         raise TypeError(f"{argument}: dtype {array.dtype} are no code words of {format}; accepted: integers" + (f", {format.dtype_name}" if format.dtype_name else ""))

@@ -47,7 +47,11 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
         _core.encode(format, rounding, values, codes, draws)
-        result = codes.view(wanted.newbyteorder("=")) if format_of_dtype(wanted) == format else decoded(format, codes, np.dtype(np.float64))
+        result = (
+            codes.view(wanted.newbyteorder("="))
+            if format_of_dtype(wanted) == format
+            else decoded(format, codes, np.dtype(np.float64))
+        )
         result = result.astype(wanted, copy=False)
         counts = None
     else:
@@ -66,8 +70,19 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
 
 
 @tensors_stay
-def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, out: Any = None) -> Any:
+def encode(
+    x: ArrayLike,
+    format: FormatLike,
+    *,
+    rounding: Rounding | str = "nearest-even",
+    overflow: str | None = None,
+    random_bits: int | None = None,
+    seed: int | None = None,
+    stream: int = 0,
+    first: int = 0,
+    roundings_per_word: int = 1,
+    out: Any = None,
+) -> Any:
     """The code words of numbers rounded to a format.
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded

@@ -132,16 +132,27 @@ def _tensor_amax(f: BlockFormat, x: Array, l: Layout, amax: float | None) -> flo
     return float(np.nanmax(np.abs(x), initial=0.0)) if x.size else 0.0
 
 
-def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int | None = None,
-                    stream: int = 0, first: int = 0, roundings_per_word: int = 1, axis: int | None = None, amax: float | None = None) -> Blocks:
+def quantize_blocks(
+    x: ArrayLike,
+    format: BlockFormat | str,
+    *,
+    rounding: Rounding | str = "nearest-even",
+    random_bits: int | None = None,
+    seed: int | None = None,
+    stream: int = 0,
+    first: int = 0,
+    roundings_per_word: int = 1,
+    axis: int | None = None,
+    amax: float | None = None,
+) -> Blocks:
     """An array in a block format: code words, scales, zero points.
 
     x: numbers of any shape. Blocks are computed from float32. float64 and wide integers are first rounded to odd, never
     to infinity, so elements are rounded once where scales are powers of two (elsewhere the quotient by the scale is
     rounded first). format: "mxfp8e4m3", "nvfp4", "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: the axis
     along which blocks 1 x N run; default: the last. amax: the largest magnitude to use instead of the array's own
-    (delayed scaling). seed, stream, first, roundings_per_word: as in quantize(). Elements saturate; of `rounding` only the mode and the
-    random bits count. Raises TypeError and ValueError naming the argument. Source: OCP Microscaling Formats 1.0, and
+    (delayed scaling). seed, stream, first, roundings_per_word: as in quantize(). Elements saturate; of `rounding` only
+    the mode and the random bits count. Raises TypeError and ValueError naming the argument. Source: OCP Microscaling Formats 1.0, and
     the citations of the formats.
 
     >>> b = quantize_blocks([1, 2, 3, 100], "mxfp4")
@@ -161,7 +172,16 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
     matrices, elements = values.reshape(l.matrices, l.rows, l.columns), codes.reshape(l.matrices, l.rows, l.columns)
     tensor_scale = 1.0
     for i in range(l.matrices):
-        tensor_scale = _core.quantize_matrix(l.format, r, matrices[i], draws.at(i * l.rows * l.columns), limit, elements[i], scales[i], None if zeros is None else zeros[i])
+        tensor_scale = _core.quantize_matrix(
+            l.format,
+            r,
+            matrices[i],
+            draws.at(i * l.rows * l.columns),
+            limit,
+            elements[i],
+            scales[i],
+            None if zeros is None else zeros[i],
+        )
     narrow = scales.astype(f"u{f.scale.storage_bytes}")
     if l.matrices == 1:
         narrow, zeros = narrow[0], None if zeros is None else zeros[0]
@@ -180,7 +200,9 @@ def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, draws: Draws,
     result = target if target is not None and itself else np.empty(values.shape, np.float32)
     matrices, results = values.reshape(l.matrices, l.rows, l.columns), result.reshape(l.matrices, l.rows, l.columns)
     for i in range(l.matrices):
-        _core.quantize_matrix_values(l.format, rounding, matrices[i], draws.at(i * l.rows * l.columns), limit, results[i])
+        _core.quantize_matrix_values(
+            l.format, rounding, matrices[i], draws.at(i * l.rows * l.columns), limit, results[i]
+        )
     if target is None:
         return finish(result, values.ndim == 0)
     if not itself:

@@ -21,8 +21,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._arrays import (NO_DRAWS, Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_name, dtype_of_format,
-                      exact_values, format_of_dtype)
+from ._arrays import (
+    NO_DRAWS,
+    Array,
+    ArrayLike,
+    FormatLike,
+    as_array,
+    as_codes,
+    as_format,
+    as_rounding,
+    as_seed,
+    broadcast,
+    code_type,
+    codes_of_dtype,
+    contiguous,
+    dtype_name,
+    dtype_of_format,
+    exact_values,
+    format_of_dtype,
+)
 from ._core import Format, Rounding
 from ._outputs import decoded, finish, tensors_stay
 

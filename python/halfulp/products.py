@@ -7,7 +7,18 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _core
-from ._arrays import NO_DRAWS, Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
+from ._arrays import (
+    NO_DRAWS,
+    Array,
+    ArrayLike,
+    as_array,
+    as_codes,
+    as_integer,
+    code_range,
+    codes_of_dtype,
+    exact_values,
+    format_of_dtype,
+)
 from ._core import Format, ProductModel, Rounding
 from ._outputs import decoded, delivered, tensors_stay, value_type
 
@@ -24,7 +35,9 @@ def as_model(model: ProductModel | str | Mapping[str, Any], argument: str = "mod
         try:
             return ProductModel.of_unit(json.dumps(model))
         except TypeError as why:  # not JSON
-            raise TypeError(f"{argument}: {why}; accepted: a unit's description as halfulp.units(NAME) returns it") from None
+            raise TypeError(
+                f"{argument}: {why}; accepted: a unit's description as halfulp.units(NAME) returns it"
+            ) from None
     raise TypeError(f"{argument}: {type(model).__name__}; accepted: a ProductModel, its text, a unit's name or description")
 
 

@@ -170,7 +170,9 @@ def test_parts_are_rounded_as_the_whole(dtype, format):
         same(halfulp.decode(np.concatenate(codes), format), whole)
 
 
-@pytest.mark.parametrize("function", [halfulp.quantize, halfulp.encode, lambda x, f, **k: halfulp.quantize_blocks(x, f, **k).codes])
+@pytest.mark.parametrize(
+    "function", [halfulp.quantize, halfulp.encode, lambda x, f, **k: halfulp.quantize_blocks(x, f, **k).codes]
+)
 @pytest.mark.parametrize("n, bits", [(2, 16), (4, 8), (4, 3)])
 def test_roundings_share_words(function, n, bits):
     blocks = function not in (halfulp.quantize, halfulp.encode)
@@ -179,14 +181,27 @@ def test_roundings_share_words(function, n, bits):
     plain, shared = function(x, f, **options), function(x, f, **options, roundings_per_word=n)
     same(shared[::n], plain[:len(shared[::n])])  # the lowest bits of a word are those of its first element
     assert not np.array_equal(shared, plain)
-    same(np.concatenate([function(x[:2048], f, **options, roundings_per_word=n), function(x[2048:], f, **options, roundings_per_word=n, first=2048)]), shared)
+    same(
+        np.concatenate(
+            [
+                function(x[:2048], f, **options, roundings_per_word=n),
+                function(x[2048:], f, **options, roundings_per_word=n, first=2048),
+            ]
+        ),
+        shared,
+    )
     ups = np.mean(shared != shared.min())  # 1.03 lies 0.24 of a unit above 1
     assert abs(ups - 0.24) < 0.03 + 2.0**-bits
 
 
 @pytest.mark.parametrize("n, bits", [(2, None), (2, 17), (4, 9), (3, 8), (0, 8), (2.0, 8), (True, 8), ("2", 8)])
 def test_words_too_short_for_their_roundings(n, bits):
-    for function, format in ((halfulp.quantize, "e4m3"), (halfulp.quantize, "mxfp4"), (halfulp.encode, "e4m3"), (halfulp.quantize_blocks, "mxfp4")):
+    for function, format in (
+        (halfulp.quantize, "e4m3"),
+        (halfulp.quantize, "mxfp4"),
+        (halfulp.encode, "e4m3"),
+        (halfulp.quantize_blocks, "mxfp4"),
+    ):
         with pytest.raises(ValueError, match="^roundings_per_word: "):
             function([1.0], format, rounding="stochastic", random_bits=bits, roundings_per_word=n)
     with pytest.raises(TypeError, match="roundings_per_word"):

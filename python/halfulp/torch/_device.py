@@ -35,7 +35,14 @@ def _aligned(x: torch.Tensor) -> torch.Tensor:
     return x.clone() if x.data_ptr() % _ALIGNMENT else x
 
 
-def narrow(queue: _core.Queue, values: torch.Tensor, format: Format | BlockFormat, rounding: Rounding, result: torch.Tensor, draws: Draws) -> None:
+def narrow(
+    queue: _core.Queue,
+    values: torch.Tensor,
+    format: Format | BlockFormat,
+    rounding: Rounding,
+    result: torch.Tensor,
+    draws: Draws,
+) -> None:
     """Rounds contiguous floats into `result`: floats, or code words in the format's width."""
     if isinstance(format, BlockFormat):
         raise ValueError(f"format: {format} is a block format; accepted of a tensor on {values.device}: plain formats, or x.cpu()")
@@ -43,7 +50,15 @@ def narrow(queue: _core.Queue, values: torch.Tensor, format: Format | BlockForma
         raise ValueError(f"x: {values.dtype} on {values.device}; accepted there: float32, float16, bfloat16, float8, or x.cpu()")
     with _chosen(values):
         given, taken = _aligned(values), _aligned(result)
-        queue.narrow(format, rounding, given.data_ptr(), 0 if result.dtype is torch.float32 else format.storage_bytes, taken.data_ptr(), values.numel(), draws)
+        queue.narrow(
+            format,
+            rounding,
+            given.data_ptr(),
+            0 if result.dtype is torch.float32 else format.storage_bytes,
+            taken.data_ptr(),
+            values.numel(),
+            draws,
+        )
         if taken is not result:
             result.copy_(taken)
 

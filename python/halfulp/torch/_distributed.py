@@ -55,9 +55,11 @@ def communication_hook(format: Any = "fp32", *, order: str = "ring", sums: Any =
     return hook
 
 
-def summed(parts: list[torch.Tensor], order: str, rounded: Callable[[torch.Tensor, int, int], torch.Tensor]) -> torch.Tensor:
-    """The sum of one tensor of each rank, of one length, by communication_hook()'s orders. rounded(x, i, at): addition i of
-    elements from `at` on."""
+def summed(
+    parts: list[torch.Tensor], order: str, rounded: Callable[[torch.Tensor, int, int], torch.Tensor]
+) -> torch.Tensor:
+    """The sum of one tensor of each rank, of one length, by communication_hook()'s orders. rounded(x, i, at): addition
+    i of elements from `at` on."""
     count = len(parts)
     if order == "ring":
         pieces = [part.tensor_split(count) for part in parts]

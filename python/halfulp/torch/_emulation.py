@@ -193,7 +193,10 @@ class emulate(TorchFunctionMode):
     def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
             if self._replaces and id(module) in self._names:
-                raise RuntimeError("halfulp.torch.emulate: the model runs in another thread, where torch would compute it in fp32; accepted: the thread of the `with`")
+                raise RuntimeError(
+                    "halfulp.torch.emulate: the model runs in another thread, where torch would compute it in fp32; "
+                    "accepted: the thread of the `with`"
+                )
             return
         if is_compiled(module):
             raise RuntimeError("halfulp.torch.emulate: a module compiled by torch.compile runs inside, which hides its calls; accepted: the module that was compiled")
@@ -249,7 +252,11 @@ class emulate(TorchFunctionMode):
     def _note_foreign_backwards(self, roots: Any) -> None:
         """Counts the backward passes that users wrote for functions of their own: torch calls them where nobody sees
         what they compute."""
-        nodes = [root.grad_fn for root in ((roots,) if isinstance(roots, torch.Tensor) else roots) if isinstance(root, torch.Tensor)]
+        nodes = [
+            root.grad_fn
+            for root in ((roots,) if isinstance(roots, torch.Tensor) else roots)
+            if isinstance(root, torch.Tensor)
+        ]
         seen = set(nodes)
         while nodes:
             node = nodes.pop()

@@ -45,8 +45,11 @@ def sized(tensors: Any) -> list[tuple[int, int]]:
     return [(address(t), t.numel()) for t in tensors]
 
 
-CHECKPOINTED = ("halfulp.torch.emulate: an operator inside torch.utils.checkpoint, which would draw other bits when it runs again in the backward pass; "
-                "accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's")
+CHECKPOINTED = (
+    "halfulp.torch.emulate: an operator inside torch.utils.checkpoint, which would draw other bits when it runs again "
+    "in the backward pass; "
+    "accepted: models without, as after model.gradient_checkpointing_disable() of Hugging Face's"
+)
 
 
 def of_step(ctx: Any, run: Run) -> None:
@@ -57,8 +60,8 @@ def of_step(ctx: Any, run: Run) -> None:
 
 
 def _in_checkpoint() -> bool:
-    """Whether torch.utils.checkpoint (use_reentrant=False) takes what an operator saves. It may look elsewhere in torch's
-    next version."""
+    """Whether torch.utils.checkpoint (use_reentrant=False) takes what an operator saves. Another version of torch may
+    not say it: then nothing is refused."""
     try:
         hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     except (AttributeError, TypeError):

@@ -34,7 +34,13 @@ class Layer(torch.autograd.Function):
             layer.state(sized(states), False)
         if any(ctx.needs_input_grad):
             of_step(ctx, run)
-            ctx.layer, ctx.pool, ctx.shape, ctx.training, ctx.shapes = layer, pool, x.shape, training, [p.shape for p in parameters]
+            ctx.layer, ctx.pool, ctx.shape, ctx.training, ctx.shapes = (
+                layer,
+                pool,
+                x.shape,
+                training,
+                [p.shape for p in parameters],
+            )
         else:
             pool.append(layer)
         return y
@@ -204,7 +210,10 @@ class _LastCells(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
-        raise RuntimeError("halfulp.torch.emulate: the loss depends on the last cell state of an LSTM, of which the operator has no gradient; accepted: that state detached, or unused")
+        raise RuntimeError(
+            "halfulp.torch.emulate: the loss depends on the last cell state of an LSTM, of which the operator has no "
+            "gradient; accepted: that state detached, or unused"
+        )
 
 
 # --- modules that write an operator out -------------------------------------------------------------
@@ -236,7 +245,10 @@ def written_out(module: torch.nn.Module) -> Callable[..., Any] | None:
 def _rms_forward(module: Any, *arguments: Any, **named: Any) -> Any:
     if len(arguments) != 1 or named:  # more than a vector, which was not compared
         return type(module).forward(module, *arguments, **named)
-    epsilon = next((getattr(module, name) for name in ("variance_epsilon", "eps", "epsilon", "norm_eps") if hasattr(module, name)), None)
+    epsilon = next(
+        (getattr(module, name) for name in ("variance_epsilon", "eps", "epsilon", "norm_eps") if hasattr(module, name)),
+        None,
+    )
     return F.rms_norm(arguments[0], module.weight.shape, module.weight, epsilon)
 
 

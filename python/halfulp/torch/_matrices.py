@@ -131,7 +131,9 @@ def _mm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
 
 @handles(torch.bmm, torch.Tensor.bmm)
 def _bmm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
-    return _matmul(run, input, mat2) if _have_axes(3, input, mat2) and input.shape[0] == mat2.shape[0] else NotImplemented
+    return (
+        _matmul(run, input, mat2) if _have_axes(3, input, mat2) and input.shape[0] == mat2.shape[0] else NotImplemented
+    )
 
 
 def _have_axes(count: int, *tensors: Any) -> bool:

@@ -140,10 +140,14 @@ class PolicyOptimizer(torch.optim.Optimizer):
         """Goes on where state_dict() was taken, with the parameters that the model had then."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"state_dict: {type(state_dict).__name__}; accepted: what state_dict() gave")
-        if missing := [name for name in ("policy", "kind", "param_groups", "states", "scaler") if name not in state_dict]:
+        if missing := [
+            name for name in ("policy", "kind", "param_groups", "states", "scaler") if name not in state_dict
+        ]:
             raise ValueError(f"state_dict: no {missing[0]!r}; accepted: what state_dict() gave")
         if not isinstance(state_dict["scaler"], str):
-            raise ValueError(f"state_dict: scaler {type(state_dict['scaler']).__name__}; accepted: what state_dict() gave")
+            raise ValueError(
+                f"state_dict: scaler {type(state_dict['scaler']).__name__}; accepted: what state_dict() gave"
+            )
         if (state_dict["policy"], state_dict["kind"]) != (self.run.precision.name, self.kind):
             raise ValueError(f"state: {state_dict['kind']} under {state_dict['policy']}; accepted: {self.kind} under {self.run.precision.name}")
         groups = state_dict["param_groups"]

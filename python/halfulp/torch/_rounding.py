@@ -17,16 +17,29 @@ from ._tensors import (as_any_format, as_any_rounding, as_count, check, check_de
                        is_fake, is_simple, refuse_tangent, result_dtype, whole, widened)
 
 
-def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-             generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, axis: int | None = None,
-             backward: Any = "ste", out: torch.Tensor | None = None) -> torch.Tensor:
+def quantize(
+    x: torch.Tensor,
+    format: Any,
+    *,
+    rounding: Rounding | str = "nearest-even",
+    overflow: str | None = None,
+    random_bits: int | None = None,
+    generator: torch.Generator | None = None,
+    seed: int | None = None,
+    stream: int = 0,
+    first: int = 0,
+    roundings_per_word: int = 1,
+    axis: int | None = None,
+    backward: Any = "ste",
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Rounds a tensor to a format or a block format, and returns its values.
 
     x: floats of any shape and strides: float64, float32, float16, bfloat16, float8. Each is rounded once, from its
     exact value (block formats take float64 through float32). A tensor on a GPU is rounded there, to a plain format from at
     most float32, if halfulp was built with CUDA. format, rounding, overflow, random_bits, stream, first,
-    roundings_per_word, axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a fresh seed of
-    `generator` (default: torch's own) in every call.
+    roundings_per_word, axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a
+    fresh seed of `generator` (default: torch's own) in every call.
 
     Returns x's dtype if it holds every value of the format, else float32; or `out`, of a dtype that holds them, which may
     be x. backward says what the gradient by x is: "ste", the gradient by the result, unchanged, where x saturates too
@@ -44,19 +57,40 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     stream, first = as_count(stream, "stream"), as_count(first, "first")
     if out is None and not is_simple(x):
         refuse_tangent(x, "x")
-        text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward, roundings_per_word)
-        return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule, roundings_per_word)
+        text, rounding_text, draws, rule = quantization(
+            format, rounding, overflow, random_bits, axis, backward, roundings_per_word
+        )
+        return torch.ops.halfulp.quantize(
+            x.detach() if rule == "none" else x,
+            fresh_seed(seed, generator) if draws else None,
+            text,
+            rounding_text,
+            stream,
+            first,
+            axis,
+            rule,
+            roundings_per_word,
+        )
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
     if axis is not None or overflow is not None or backward != "ste":
-        quantization(format, rounding, overflow, random_bits, axis, backward, roundings_per_word)  # says what is wrong with them
-    draws = Draws(0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, as_share(roundings_per_word, r))
+        quantization(
+            format, rounding, overflow, random_bits, axis, backward, roundings_per_word
+        )  # says what is wrong with them
+    draws = Draws(
+        0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)),
+        stream,
+        first,
+        as_share(roundings_per_word, r),
+    )
     if out is None:
         return _quantize(x, f, r, draws, axis)
     return _into(x, f, r, draws, axis, out)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def quantization(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any, roundings_per_word: Any = 1) -> tuple[str, str, bool, str]:
+def quantization(
+    format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any, roundings_per_word: Any = 1
+) -> tuple[str, str, bool, str]:
     """The operator's format, rounding, whether it draws, and the rule of its gradient, as texts, from those of
     quantize()."""
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
@@ -121,11 +155,23 @@ def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, draws: Draws,
     amax = float(values.abs().nan_to_num(0).max()) if f.tensor_scale and layout.matrices > 1 and values.numel() else None
     result = torch.empty_like(values)
     if values.numel():
-        _core.quantize_blocks_at(layout.format, r, layout.matrices, layout.rows, layout.columns, values.data_ptr(), result.data_ptr(), draws, amax)
+        _core.quantize_blocks_at(
+            layout.format,
+            r,
+            layout.matrices,
+            layout.rows,
+            layout.columns,
+            values.data_ptr(),
+            result.data_ptr(),
+            draws,
+            amax,
+        )
     return result
 
 
-def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, axis: int | None, out: torch.Tensor) -> torch.Tensor:
+def _into(
+    x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, axis: int | None, out: torch.Tensor
+) -> torch.Tensor:
     check(out, "out", on_gpu=True)
     if is_fake(out) or is_fake(x):
         raise TypeError("out: while torch only asks for shapes there is none; accepted: no out")
@@ -136,7 +182,9 @@ def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, a
     if out.shape != x.shape:
         raise ValueError(f"out: shape {tuple(out.shape)}; accepted: {tuple(x.shape)}")
     if any(step == 0 and length > 1 for step, length in zip(out.stride(), out.shape)):
-        raise ValueError(f"out: elements share memory (strides {out.stride()}); accepted: a tensor whose elements do not")
+        raise ValueError(
+            f"out: elements share memory (strides {out.stride()}); accepted: a tensor whose elements do not"
+        )
     if isinstance(f, Format) and not holds(out.dtype, f):
         raise TypeError(f"out: {out.dtype} does not hold every value of {f}; accepted: {result_dtype(x, f)}")
     if isinstance(f, BlockFormat) and out.dtype not in (torch.float32, torch.float64):
@@ -145,15 +193,42 @@ def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, draws: Draws, a
         return out.copy_(_quantize(x, f, r, draws, axis))
 
 
-@torch.library.custom_op("halfulp::quantize", mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int? axis, str backward, int roundings_per_word=1) -> Tensor")
-def _quantize_operator(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str, roundings_per_word: int = 1) -> torch.Tensor:
+@torch.library.custom_op(
+    "halfulp::quantize",
+    mutates_args=(),
+    schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int? axis, str backward, "
+    "int roundings_per_word=1) -> Tensor",
+)
+def _quantize_operator(
+    x: torch.Tensor,
+    seed: torch.Tensor | None,
+    format: str,
+    rounding: str,
+    stream: int,
+    first: int,
+    axis: int | None,
+    backward: str,
+    roundings_per_word: int = 1,
+) -> torch.Tensor:
     f = format_named(format)
-    result = _quantize(x, f, _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), axis)
+    result = _quantize(
+        x, f, _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), axis
+    )
     return result.clone() if result is x else result
 
 
 @_quantize_operator.register_fake
-def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str, roundings_per_word: int = 1) -> torch.Tensor:
+def _(
+    x: torch.Tensor,
+    seed: torch.Tensor | None,
+    format: str,
+    rounding: str,
+    stream: int,
+    first: int,
+    axis: int | None,
+    backward: str,
+    roundings_per_word: int = 1,
+) -> torch.Tensor:
     return torch.empty(x.shape, dtype=result_dtype(x, format_named(format)), device=x.device)
 
 
@@ -239,8 +314,20 @@ def _code_dtype(f: Format) -> torch.dtype:
     return _WORDS[f.storage_bytes]
 
 
-def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, roundings_per_word: int = 1, out: torch.Tensor | None = None) -> torch.Tensor:
+def encode(
+    x: torch.Tensor,
+    format: Any,
+    *,
+    rounding: Rounding | str = "nearest-even",
+    overflow: str | None = None,
+    random_bits: int | None = None,
+    generator: torch.Generator | None = None,
+    seed: int | None = None,
+    stream: int = 0,
+    first: int = 0,
+    roundings_per_word: int = 1,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The code words of a tensor rounded to a format of at most 32 bits: uint8, uint16 or uint32, the code word in the
     low bits; or `out`, contiguous and of that dtype. Code words have no gradient: x.detach() says that you know. Other
     arguments: as in quantize().
@@ -255,9 +342,22 @@ def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-
     if out is None and not is_simple(x):
         refuse_tangent(x, "x")
         text, rounding_text, draws = _encoding(format, rounding, overflow, random_bits, roundings_per_word)
-        return torch.ops.halfulp.encode(x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, roundings_per_word)
+        return torch.ops.halfulp.encode(
+            x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, roundings_per_word
+        )
     f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
-    return _encode(x, f, r, Draws(0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)), stream, first, as_share(roundings_per_word, r)), out)
+    return _encode(
+        x,
+        f,
+        r,
+        Draws(
+            0 if r.mode != "stochastic" else int(fresh_seed(seed, generator)),
+            stream,
+            first,
+            as_share(roundings_per_word, r),
+        ),
+        out,
+    )
 
 
 def _code_format(format: Any) -> Format:
@@ -268,7 +368,9 @@ def _code_format(format: Any) -> Format:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _encoding(format: Any, rounding: Any, overflow: Any, random_bits: Any, roundings_per_word: Any = 1) -> tuple[str, str, bool]:
+def _encoding(
+    format: Any, rounding: Any, overflow: Any, random_bits: Any, roundings_per_word: Any = 1
+) -> tuple[str, str, bool]:
     """Format, rounding and whether it draws, as texts, from those of encode()."""
     f, r = _code_format(format), as_any_rounding(rounding, overflow, random_bits)
     _code_dtype(f)
@@ -282,19 +384,56 @@ def _encode(x: torch.Tensor, f: Format, r: Rounding, draws: Draws, out: torch.Te
     if (queue := _device.queue_of(values)) is not None:
         _device.narrow(queue, values, f, r, result, draws)
     else:
-        _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), draws)
+        _core.encode_at(
+            f,
+            r,
+            values.dtype is torch.float64,
+            values.data_ptr(),
+            f.storage_bytes,
+            result.data_ptr(),
+            values.numel(),
+            draws,
+        )
     return result if out is None else written(result)
 
 
-def _encode_fresh(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, roundings_per_word: int = 1) -> torch.Tensor:
-    return _encode(x, _code_format(format), _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), None)
+def _encode_fresh(
+    x: torch.Tensor,
+    seed: torch.Tensor | None,
+    format: str,
+    rounding: str,
+    stream: int,
+    first: int,
+    roundings_per_word: int = 1,
+) -> torch.Tensor:
+    return _encode(
+        x,
+        _code_format(format),
+        _rounding_of(rounding),
+        Draws(0 if seed is None else int(seed), stream, first, roundings_per_word),
+        None,
+    )
 
 
-_encode_operator = torch.library.custom_op("halfulp::encode", _encode_fresh, mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int roundings_per_word=1) -> Tensor")
+_encode_operator = torch.library.custom_op(
+    "halfulp::encode",
+    _encode_fresh,
+    mutates_args=(),
+    schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, "
+    "int roundings_per_word=1) -> Tensor",
+)
 
 
 @_encode_operator.register_fake
-def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, roundings_per_word: int = 1) -> torch.Tensor:
+def _(
+    x: torch.Tensor,
+    seed: torch.Tensor | None,
+    format: str,
+    rounding: str,
+    stream: int,
+    first: int,
+    roundings_per_word: int = 1,
+) -> torch.Tensor:
     return torch.empty(x.shape, dtype=_code_dtype(_code_format(format)), device=x.device)
 
 

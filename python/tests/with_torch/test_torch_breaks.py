@@ -1,4 +1,5 @@
 """What testers found in emulated models and in functions of tensors, mended since."""
+
 import numpy as np
 import pytest
 
@@ -23,7 +24,10 @@ class RMSNorm(nn.Module):
         return y if gate is None else y * gate
 
 
-@pytest.mark.parametrize("name, known", [("variance_epsilon", True), ("eps", True), ("epsilon", True), ("norm_eps", True), ("smallest", False)])
+@pytest.mark.parametrize(
+    "name, known",
+    [("variance_epsilon", True), ("eps", True), ("epsilon", True), ("norm_eps", True), ("smallest", False)],
+)
 def test_norms_keep_their_epsilon(name, known):
     m, x = RMSNorm(name), torch.full((1, 8), 1e-3)
     run = ht.emulate(m, "fp32")
@@ -45,6 +49,7 @@ def test_a_norm_of_training_is_not_that_of_evaluation():
     class DropoutRMSNorm(RMSNorm):
         def forward(self, x):
             return F.dropout(super().forward(x), 0.5, self.training)
+
     m = DropoutRMSNorm()
     run = ht.emulate(m, "fp32")
     m.eval()
@@ -96,17 +101,28 @@ class Own(torch.autograd.Function):
         return g @ w, g.T @ x
 
 
-@pytest.mark.parametrize("backward", [lambda y, w: y.backward(), lambda y, w: torch.autograd.backward([y]), lambda y, w: torch.autograd.grad(y, w), lambda y, w: torch.autograd.grad(outputs=y, inputs=[w])])
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda y, w: y.backward(),
+        lambda y, w: torch.autograd.backward([y]),
+        lambda y, w: torch.autograd.grad(y, w),
+        lambda y, w: torch.autograd.grad(outputs=y, inputs=[w]),
+    ],
+)
 def test_backward_passes_of_users_are_not_left_out_silently(backward):
     m = nn.Linear(3, 4)
     run = ht.emulate(m, "fp8-hybrid")
     with run:
         backward((Own.apply(torch.randn(2, 3), m.weight).sum() + m(torch.randn(2, 3)).sum()), m.weight)
-    assert run.not_covered["Own.backward", ""] == 1 and not any(name in ("grad", "backward") for name, _ in run.not_covered)
+    assert run.not_covered["Own.backward", ""] == 1 and not any(
+        name in ("grad", "backward") for name, _ in run.not_covered
+    )
 
 
 def test_the_model_in_another_thread_is_refused():
     import concurrent.futures
+
     m = nn.Linear(3, 4)
     with ht.emulate(m, "fp8-hybrid"), concurrent.futures.ThreadPoolExecutor(1) as pool:
         with pytest.raises(RuntimeError, match="another thread"):
@@ -116,8 +132,10 @@ def test_the_model_in_another_thread_is_refused():
 
 def test_pieces_of_a_ring_draw_bits_of_their_own():
     from halfulp.torch._distributed import summed
+
     def rounded(x, i, at):
         return ht.quantize(x, "bf16", rounding="stochastic", seed=0, stream=10 + i, first=at)
+
     t = summed([torch.full((4096,), 1.003)] * 4, "ring", rounded).reshape(4, -1)
     assert not any(torch.equal(t[0], t[k]) for k in (1, 2, 3))
     for arguments in ({"rounding": "zz"}, {"seed": "a"}, {"seed": -1}):
@@ -132,7 +150,9 @@ def test_a_bias_with_a_forward_derivative_is_refused():
             ht.linear(torch.randn(2, 3), torch.randn(2, 3), b)
 
 
-@pytest.mark.parametrize("mask", [torch.tensor([[True, False], [False, False]]), torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])])
+@pytest.mark.parametrize(
+    "mask", [torch.tensor([[True, False], [False, False]]), torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])]
+)
 def test_rows_that_see_nothing_are_zero(mask):
     q, k, v = torch.randn(3, 2, 4).unbind(0)
     torch.testing.assert_close(ht.attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask))
@@ -167,27 +187,55 @@ def test_options_that_change_do_not_pile_up():
     torch.testing.assert_close(m.running_mean, plain.running_mean)
 
 
-@pytest.mark.parametrize("call, why", [
-    (lambda: ht.rotary(torch.ones(2, 2), 0), "^base: 0"), (lambda: ht.rotary(torch.ones(2, 2), -1.0), "^base: "), (lambda: ht.rotary(torch.ones(2, 2), "a"), "^base: "), (lambda: ht.rotary(np.ones((2, 2))), "^x: ndarray"),
-    (lambda: ht.attention("a", torch.ones(2, 2), torch.ones(2, 2)), "^query: str"), (lambda: ht.attention(torch.ones(2), torch.ones(2), torch.ones(2)), "^query: shape"),
-    (lambda: ht.attention(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 2), [[1]]), "^mask: list"),
-    (lambda: ht.emulate(nn.Linear(1, 1), {"name": object()}), "^policy: "), (lambda: ht.emulate(nn.Linear(1, 1), "fp32", {"": {"operands": object()}}), "^rules: "),
-    (lambda: ht.emulate(nn.Linear(1, 1), {"rules": 3}, {"": "fp16"}), "^policy: rules 3"), (lambda: ht.emulate(nn.Linear(1, 1), "fp32", save_gradients=3), "^save_gradients: "),
-    (lambda: ht.emulate(nn.Linear(1, 1), "fp32").load_state_dict(None), "^state: NoneType"),
-    (lambda: (lambda run: run.load_state_dict({**run.state_dict(), "scales": None}))(ht.emulate(nn.Linear(1, 1), "fp32")), "^state: scales NoneType"),
-    (lambda: ht.ablate(nn.ReLU(), "fp32", lambda: torch.ones(1, requires_grad=True).sum()), "^model: it has no parameters"),
-    (lambda: ht.quantize(torch.ones(3), "e4m3", out=torch.ones(1).expand(3)), "^out: "), (lambda: ht.decode(torch.tensor([2**63], dtype=torch.uint64), "e4m3"), "^codes: 9223372036854775808"),
-    (lambda: halfulp.gemm(np.ones((2, 2)), np.ones((2, 2)), model={"a": object()}), "^model: ")])
+@pytest.mark.parametrize(
+    "call, why",
+    [
+        (lambda: ht.rotary(torch.ones(2, 2), 0), "^base: 0"),
+        (lambda: ht.rotary(torch.ones(2, 2), -1.0), "^base: "),
+        (lambda: ht.rotary(torch.ones(2, 2), "a"), "^base: "),
+        (lambda: ht.rotary(np.ones((2, 2))), "^x: ndarray"),
+        (lambda: ht.attention("a", torch.ones(2, 2), torch.ones(2, 2)), "^query: str"),
+        (lambda: ht.attention(torch.ones(2), torch.ones(2), torch.ones(2)), "^query: shape"),
+        (lambda: ht.attention(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 2), [[1]]), "^mask: list"),
+        (lambda: ht.emulate(nn.Linear(1, 1), {"name": object()}), "^policy: "),
+        (lambda: ht.emulate(nn.Linear(1, 1), "fp32", {"": {"operands": object()}}), "^rules: "),
+        (lambda: ht.emulate(nn.Linear(1, 1), {"rules": 3}, {"": "fp16"}), "^policy: rules 3"),
+        (lambda: ht.emulate(nn.Linear(1, 1), "fp32", save_gradients=3), "^save_gradients: "),
+        (lambda: ht.emulate(nn.Linear(1, 1), "fp32").load_state_dict(None), "^state: NoneType"),
+        (
+            lambda: (lambda run: run.load_state_dict({**run.state_dict(), "scales": None}))(
+                ht.emulate(nn.Linear(1, 1), "fp32")
+            ),
+            "^state: scales NoneType",
+        ),
+        (
+            lambda: ht.ablate(nn.ReLU(), "fp32", lambda: torch.ones(1, requires_grad=True).sum()),
+            "^model: it has no parameters",
+        ),
+        (lambda: ht.quantize(torch.ones(3), "e4m3", out=torch.ones(1).expand(3)), "^out: "),
+        (lambda: ht.decode(torch.tensor([2**63], dtype=torch.uint64), "e4m3"), "^codes: 9223372036854775808"),
+        (lambda: halfulp.gemm(np.ones((2, 2)), np.ones((2, 2)), model={"a": object()}), "^model: "),
+    ],
+)
 def test_one_line_that_names_the_argument(call, why):
     with pytest.raises((TypeError, ValueError), match=why) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: torch.mm(x.reshape(2, 2, 2), x.reshape(2, 2, 2)), lambda x: torch.bmm(x.reshape(2, 4), x.reshape(4, 2)), lambda x: torch.bmm(x.reshape(1, 2, 4), x.reshape(2, 4, 1).expand(2, 4, 2)),
-    lambda x: torch.addmm(x.reshape(2, 2, 2), x.reshape(2, 2, 2), x.reshape(2, 2, 2)), lambda x: F.dropout(x, p=-1, training=False),
-    lambda x: F.scaled_dot_product_attention(x.reshape(1, 2, 4), x.reshape(1, 2, 4), x.reshape(1, 2, 4), torch.ones(2, 2, dtype=torch.int64))])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.mm(x.reshape(2, 2, 2), x.reshape(2, 2, 2)),
+        lambda x: torch.bmm(x.reshape(2, 4), x.reshape(4, 2)),
+        lambda x: torch.bmm(x.reshape(1, 2, 4), x.reshape(2, 4, 1).expand(2, 4, 2)),
+        lambda x: torch.addmm(x.reshape(2, 2, 2), x.reshape(2, 2, 2), x.reshape(2, 2, 2)),
+        lambda x: F.dropout(x, p=-1, training=False),
+        lambda x: F.scaled_dot_product_attention(
+            x.reshape(1, 2, 4), x.reshape(1, 2, 4), x.reshape(1, 2, 4), torch.ones(2, 2, dtype=torch.int64)
+        ),
+    ],
+)
 def test_what_torch_refuses_is_refused_inside_too(call):
     x = torch.randn(8)
     with pytest.raises((RuntimeError, ValueError)) as outside:
@@ -199,7 +247,11 @@ def test_what_torch_refuses_is_refused_inside_too(call):
 def test_states_of_optimizers_that_are_none():
     run = ht.emulate(m := nn.Linear(2, 2), "amp-fp16")
     optimizer = ht.PolicyOptimizer(run, m.named_parameters(), "sgd", lr=0.1)
-    for state, why in ((None, "^state_dict: NoneType"), ({}, "^state_dict: no 'policy'"), ({**optimizer.state_dict(), "scaler": None}, "^state_dict: scaler NoneType")):
+    for state, why in (
+        (None, "^state_dict: NoneType"),
+        ({}, "^state_dict: no 'policy'"),
+        ({**optimizer.state_dict(), "scaler": None}, "^state_dict: scaler NoneType"),
+    ):
         with pytest.raises((TypeError, ValueError), match=why):
             optimizer.load_state_dict(state)
     with pytest.raises(TypeError, match="^loss: int"):

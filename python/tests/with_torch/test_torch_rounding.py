@@ -192,7 +192,10 @@ def test_roundings_share_words(format):
     assert torch.equal(with_gradient.detach(), y)
     if format == "e4m3":
         assert np.array_equal(ht.encode(x, format, **options).numpy(), halfulp.encode(x.numpy(), format, **options))
-    for call in (lambda x: ht.quantize(x, format, rounding="stochastic", roundings_per_word=2), lambda x: ht.quantize(x, format, roundings_per_word=3)):
+    for call in (
+        lambda x: ht.quantize(x, format, rounding="stochastic", roundings_per_word=2),
+        lambda x: ht.quantize(x, format, roundings_per_word=3),
+    ):
         for tensor in (x, x.clone().requires_grad_()):
             with pytest.raises(ValueError, match="^roundings_per_word: "):
                 call(tensor)
