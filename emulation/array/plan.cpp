@@ -32,6 +32,24 @@ Bits first_not(Bits low, Bits high, F below) {
   return low;
 }
 
+}  // namespace
+
+template <class T>
+typename Carrier<T>::Bits least_not_tiny(const FloatFormat& f, const Rounding& rounding, bool negative) {
+  using Bits = typename Carrier<T>::Bits;
+  constexpr FloatFormat carrier = Carrier<T>::format;
+  Rounding flushing = rounding;
+  flushing.flush_inputs = false, flushing.flush_outputs = true;
+  const Bits sign = static_cast<Bits>(carrier.with_sign(0, negative)),
+             least_normal = static_cast<Bits>(f.emin() + carrier.bias) << carrier.fraction_bits;
+  return first_not<Bits>(1, least_normal, [&](Bits magnitude) {
+    return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0;
+  });
+}
+template std::uint32_t least_not_tiny<float>(const FloatFormat&, const Rounding&, bool);
+
+namespace {
+
 template <class T>
 std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_plan(const FloatFormat& f, const Rounding& rounding,
                                                                Source source) {
@@ -100,13 +118,7 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_plan(const FloatFormat
     const Bits unit = Bits{1} << plan.tail;
     plan.over_from[negative] = max + unit - addend<Bits>(rounding, negative, odd, max, plan.tail, 0);
     if (rounding.flush_inputs) plan.zero_below[negative] = static_cast<Bits>(carrier.min_normal());
-    Rounding flushing = plain;
-    flushing.flush_outputs = true;
-    const Bits sign = static_cast<Bits>(carrier.with_sign(0, negative));
-    const auto tiny = [&](Bits magnitude) {
-      return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0;
-    };
-    plan.tiny_below[negative] = first_not<Bits>(1, plan.emin, tiny);
+    plan.tiny_below[negative] = least_not_tiny<T>(f, rounding, negative);
     if (rounding.flush_outputs)
       plan.zero_below[negative] = std::max(plan.zero_below[negative], plan.tiny_below[negative]);
   }

@@ -75,6 +75,11 @@ template <class T>
 std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
                                                                  Source source);
 
+/// The least magnitude, as bits of the carrier, of numbers of a sign that are not tiny in a format: what is smaller and
+/// not zero underflows, and is zero where outputs are flushed. Instantiated for float.
+template <class T>
+typename Carrier<T>::Bits least_not_tiny(const FloatFormat& f, const Rounding& rounding, bool negative);
+
 /// Whether code words are floats without their last bits (bf16, tf32), so few bits that two roundings, first to float,
 /// are one: 2p + 2 <= 24 for a precision p.
 bool short_float(const FloatFormat& f);

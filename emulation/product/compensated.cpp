@@ -73,22 +73,9 @@ struct CompensatedSteps {
 template <Direction direction, Compensation compensation, class F>
 HWY_INLINE void with_compensated(const StepRule& rule, F f) {
   const auto fixes = [&]<Way product, Way sum>(Is<product>, Is<sum>) HWY_ATTR {
-    const auto fix = [&]<Fix fix>(Is<fix>)
-                         HWY_ATTR { f(CompensatedSteps<product, sum, direction, fix, fix, compensation>{}); };
-    if constexpr (product != Way::aligned && sum != Way::aligned) return fix(Is<Fix::none>{});
-    const Fix wanted = sum == Way::aligned ? rule.sum.fix : rule.product.fix;
-    if (wanted == Fix::none) return fix(Is<Fix::none>{});
-    if (wanted == Fix::clamp_keep) return fix(Is<Fix::clamp_keep>{});
-    if constexpr (direction != Direction::zero) {
-      if (wanted == Fix::over) return fix(Is<Fix::over>{});
-    }
-    if constexpr (direction == Direction::up) {
-      if (wanted == Fix::over_up) return fix(Is<Fix::over_up>{});
-    }
-    if constexpr (direction == Direction::down) {
-      if (wanted == Fix::over_down) return fix(Is<Fix::over_down>{});
-    }
-    throw std::logic_error("products: compensated sums need another fix");
+    with_fix_of_both<product, sum, direction>(rule, [&]<Fix fix>(Is<fix>) HWY_ATTR {
+      f(CompensatedSteps<product, sum, direction, fix, fix, compensation>{});
+    });
   };
   const auto ways = [&](Way product, Way sum) { return rule.product.way == product && rule.sum.way == sum; };
   if (ways(Way::aligned, Way::aligned)) return fixes(Is<Way::aligned>{}, Is<Way::aligned>{});
@@ -102,13 +89,9 @@ HWY_INLINE void with_compensated(const StepRule& rule, F f) {
 }
 template <Compensation compensation, class F>
 HWY_INLINE void with_compensated_steps(const StepRule& rule, F f) {
-  switch (rule.direction) {
-    case Direction::nearest: return with_compensated<Direction::nearest, compensation>(rule, f);
-    case Direction::down: return with_compensated<Direction::down, compensation>(rule, f);
-    case Direction::up: return with_compensated<Direction::up, compensation>(rule, f);
-    case Direction::zero: return with_compensated<Direction::zero, compensation>(rule, f);
-    default: throw std::logic_error("products: compensated sums know the environment's directions");
-  }
+  with_direction_of_environment(rule.direction, [&]<Direction direction>(Is<direction>) HWY_ATTR {
+    with_compensated<direction, compensation>(rule, f);
+  });
 }
 
 HWY_ATTR void compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,

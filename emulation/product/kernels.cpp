@@ -277,13 +277,14 @@ void set_direction(Direction direction) {
 
 bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out) {
-  if (rule.compensation == Compensation::none)
-    return HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
-  run_compensated_tile(rule, count, a, a_step, b, b_step, out);
+  if (rule.sum.flushes()) run_flushing_tile(rule, count, a, a_step, b, b_step, out);
+  else if (rule.compensation != Compensation::none) run_compensated_tile(rule, count, a, a_step, b, b_step, out);
+  else return HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
   return true;
 }
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) {
   if (rule.carrier == Carrier::half) return add_half_tiles(x, y, out);
+  if (rule.sum.flushes()) return add_flushing_tiles(rule, x, y, out);
   HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out);
 }
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }

@@ -57,6 +57,9 @@ struct Rounder {
   float max = 0;     ///< aligned
   float beyond = 0;  ///< Inf or NaN: the factor of a value beyond the largest
   int tail = 0;      ///< linear, and aligned of halves: bits cut off
+  /// Of a stage that flushes: a result between these, before it is rounded, is tiny, and becomes zero of its sign.
+  float tiny_above = 0, tiny_below = 0;
+  bool flushes() const { return tiny_below > 0; }  ///< Whether it does.
 };
 
 /// One running sum: round(s + round(a * b)).
@@ -86,6 +89,13 @@ bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 /// The same for the compensations kahan and neumaier. run_tile calls it.
 void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                           std::size_t b_step, float* out);
+
+/// The same where stages flush what is tiny: all do, no tile is compensated, and nothing is rounded to odd. Zero results
+/// have the right sign. run_tile calls it.
+void run_flushing_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+                       std::size_t b_step, float* out);
+/// add_tiles, likewise.
+void add_flushing_tiles(const StepRule& rule, const float* x, const float* y, float* out);
 
 /// out = round(x + y), by rule.sum. Zeros have the right sign if the zeros in x and y do.
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);

@@ -9,6 +9,11 @@
 
 namespace halfulp::products {
 
+/// The exponent of a format's smallest subnormal number.
+inline int lowest(const FloatFormat& f) { return f.emin() - f.fraction_bits; }
+/// The smallest normal number of a format that fp32 holds.
+inline float least_normal(const FloatFormat& f) { return static_cast<float>(FloatFormat::power_of_two(f.emin())); }
+
 /// A stage for the kernels.
 struct PlannedStage {
   FloatFormat format;
@@ -28,6 +33,10 @@ struct Plan {
   std::optional<StepRule> halves;  ///< running sums in halves, for operands that these serve
   bool exact_sums = false;         ///< floats hold the sums of two values
   Draws draws = {};                ///< of stochastic roundings
+  float flushed_a = 0, flushed_b = 0;  ///< operands below this become zero of their sign
+
+  /// Whether operations flush their results.
+  bool flushes() const { return accumulator.rounder.flushes(); }
 
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
@@ -44,37 +53,5 @@ struct Plan {
 
 /// The plan of a model; none where the scalar definition must do everything. Precondition: dot_refusal(model) is empty.
 std::optional<Plan> make_plan(const DotModel& model);
-
-/// The rules of running sums and of sums of parts.
-struct TileRules {
-  StepRule running, outer;
-};
-
-/// Chooses the rules of a tile. The constructor computes what does not depend on the tile's operands.
-class RulesOfTiles {
- public:
-  RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
-  /// The rules of a tile, made in `room` where they are not those of all; null where the scalar definition must compute
-  /// the tile.
-  const TileRules* operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const;
-
- private:
-  bool fuses(const MagnitudeRange& a, const MagnitudeRange& b) const;
-
-  TileRules base_;   ///< with the fixes of values beyond the largest
-  TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
-  std::optional<TileRules> halves_, normal_;
-  double products_to_,
-      sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
-  double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
-  double in_floats_to_;   ///< sums of products up to this magnitude stay among the floats
-  double watched_to_;     ///< sums of products up to this magnitude are finite without a fix
-  double normal_from_;    ///< products from this magnitude on are no subnormal numbers of their format
-  bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
-  bool only_finite_;                      ///< vectors do not know what becomes of infinities
-  bool odd_if_tiny_;
-  bool may_fuse_;
-  bool always_;  ///< the rules of all tiles are the same but for that
-};
 
 }  // namespace halfulp::products

@@ -25,6 +25,7 @@
 
 #include <hwy/highway.h>
 
+#include <stdexcept>
 #include <type_traits>
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -167,6 +168,37 @@ HWY_INLINE V rounded(const Rounder& rule, V v) {
 
 template <auto value>
 using Is = std::integral_constant<decltype(value), value>;
+
+/// f(fix) for a rule whose products and sums have the same: that of the sums, if these are aligned.
+template <Way product, Way sum, Direction direction, class F>
+HWY_INLINE void with_fix_of_both(const StepRule& rule, F f) {
+  if constexpr (product != Way::aligned && sum != Way::aligned) return f(Is<Fix::none>{});
+  const Fix wanted = sum == Way::aligned ? rule.sum.fix : rule.product.fix;
+  if (wanted == Fix::none) return f(Is<Fix::none>{});
+  if (wanted == Fix::clamp_keep) return f(Is<Fix::clamp_keep>{});
+  if constexpr (direction != Direction::zero) {
+    if (wanted == Fix::over) return f(Is<Fix::over>{});
+  }
+  if constexpr (direction == Direction::up) {
+    if (wanted == Fix::over_up) return f(Is<Fix::over_up>{});
+  }
+  if constexpr (direction == Direction::down) {
+    if (wanted == Fix::over_down) return f(Is<Fix::over_down>{});
+  }
+  throw std::logic_error("products: these sums need another fix");
+}
+
+/// f(direction) for one of the environment's.
+template <class F>
+HWY_INLINE void with_direction_of_environment(Direction direction, F f) {
+  switch (direction) {
+    case Direction::nearest: return f(Is<Direction::nearest>{});
+    case Direction::down: return f(Is<Direction::down>{});
+    case Direction::up: return f(Is<Direction::up>{});
+    case Direction::zero: return f(Is<Direction::zero>{});
+    default: throw std::logic_error("products: these sums know the environment's directions");
+  }
+}
 
 }  // namespace halfulp::products::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

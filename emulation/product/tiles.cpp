@@ -5,6 +5,7 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/emulation/product/panels.hpp>
+#include <halfulp/emulation/product/rules.hpp>
 
 #include <tbb/blocked_range2d.h>
 #include <tbb/enumerable_thread_specific.h>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace halfulp::products {
@@ -234,6 +236,7 @@ Rounding into_result(const DotModel& model, const Plan& plan) {
   Rounding rounding;
   if (model.output && model.output->format != model.outer().format) rounding = model.output->rounding;
   else rounding.nan = plan.nan;
+  rounding.flush_inputs = false;  // no result of a stage that flushes is subnormal
   return rounding;
 }
 
@@ -293,15 +296,21 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     return Lines{rows, columns, place.row, rows_are_vectors};
   };
   const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows,
-                        plan.halves.has_value());
+                        plan.flushed_a, plan.halves.has_value());
   const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns,
-                        plan.halves.has_value());
+                        plan.flushed_b, plan.halves.has_value());
   array::Scratch<float> c, values;
   if (x.c.size() != 0) {
     c = array::Scratch<float>(x.m * x.n);
     copy_rows(x.c, model.result(), x.m, x.n, x.place_c().row, c.data());
     const std::span<float> all(c.data(), x.m * x.n);
-    if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(all), all);
+    Rounding rounding = model.outer().rounding;
+    const bool flushes = std::exchange(rounding.flush_inputs, false);  // here that means floats
+    if (output_rounds(model)) {
+      if (flushes) flush_below(least_normal(model.result()), all);
+      quantize(model.outer().format, rounding, std::span<const float>(all), all);
+    }
+    if (flushes) flush_below(least_normal(model.outer().format), all);
   }
   const bool direct = std::is_same_v<D, float> && !output_rounds(model);
   const RulesOfTiles rules(plan, model, x.k);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 
 namespace halfulp {
 namespace products_test {
@@ -94,7 +96,7 @@ TEST(Products, EveryFormatAndMode) {
 TEST(Products, EveryPairOfNarrowFormats) {
   for (const char* format : formats)
     for (const std::string& mode : every_mode())
-      for (const char* more : {"", ",overflow=saturate"}) {
+      for (const char* more : {"", ",overflow=saturate", ",flush=outputs", ",flush=both,tininess=before"}) {
         const std::string text = std::string(format) + ",round=" + mode + more;
         const DotModel model = std::get<DotModel>(parse_product_model(text));
         const FloatFormat& f = model.input;
@@ -184,6 +186,45 @@ TEST(Products, StochasticSumsToTheLastBit) {
     gemm(model, GemmOperands{1, n, 2, std::span(a), std::span(b)}, std::span(d));
     for (const auto& [j, up] : wanted) EXPECT_EQ(d[j], one + up) << set << " output " << j;
   });
+}
+
+/// Results and operands that are tiny become zeros of their signs, in the stages that say so: operands of every kind,
+/// and small ones, whose products and sums lie around the smallest normal number.
+TEST(Products, Flushing) {
+  Count count, of_others;
+  Random random{11};
+  const auto small = [&](const DotModel& model, std::vector<std::uint64_t>& codes, const FloatFormat& f) {
+    const double middle = FloatFormat::power_of_two((model.accumulator.format.emin() - 1) / 2);
+    for (std::uint64_t& code : codes) {
+      const double value = (random() & 1 ? -1 : 1) * middle * std::exp2(static_cast<double>(random() % 1024) / 256 - 2);
+      if (random() % 8) code = check::rounded(f, value);
+    }
+  };
+  for (const char* format : {"fp16", "bf16", "e4m3", "e5m2", "e5m2fnuz", "e3m4", "fp32", "tf32", "in=fp16,acc=fp32",
+                             "in=bf16,acc=fp32", "in=bf16,acc=fp32,mul=exact", "fp32,mul=exact", "fp16,mul=exact",
+                             "in=e4m3,mul=fp16,acc=fp16", "in=e4m3,acc=fp16,mul=exact", "in=e5m2,b=e4m3,acc=bf16",
+                             "in=e2m1,mul=e4m3,acc=fp16", "in=e2m1,acc=fp16,mul=exact", "in=e2m1,acc=bf16", "in=e3m2,acc=fp32,comp=kahan",
+                             "fp16,promote=fp32,order=blocked:3", "in=e5m2,acc=tf32,mul=exact",
+                             "fp16,order=pairwise:2", "fp16,out=e5m2", "in=e4m3,mul=fp16,acc=fp32,out=e4m3", "e4m11"})
+    for (const std::string& mode : every_mode())
+      for (const char* more : {",flush=both", ",flush=outputs", ",flush=inputs", ",flush=both,tininess=before",
+                               ",flush=both,overflow=saturate"}) {
+        const std::string text = format + std::string(",round=") + mode + more;
+        Count& counted = std::ranges::find(modes, mode) != std::end(modes) && std::strcmp(more, ",flush=inputs") != 0
+                             ? count
+                             : of_others;
+        compare_all_kinds(text, random, counted);
+        if (HasFatalFailure()) return;
+        const auto model = std::get<DotModel>(parse_product_model(text));
+        for (const std::size_t k : {1, 2, 9}) {
+          Matrices x(model, 9, 17, k, Kind::normal, (random() & 1) != 0, random);
+          small(model, x.a, model.input), small(model, x.b, model.second());
+          compare(model, x, counted, "small operands");
+          if (HasFatalFailure()) return;
+        }
+      }
+  EXPECT_GT(count.by_vectors, count.compared * 2 / 3);
+  EXPECT_GT(of_others.compared, 0u);
 }
 
 TEST(Products, StagesThatDiffer) {

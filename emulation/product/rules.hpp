@@ -1,0 +1,43 @@
+// The rules by which a tile is computed: the plan's, less what its operands do not need.
+#pragma once
+
+#include <halfulp/emulation/product/plan.hpp>
+
+#include <cstddef>
+#include <optional>
+
+namespace halfulp::products {
+
+/// The rules of running sums and of sums of parts.
+struct TileRules {
+  StepRule running, outer;
+};
+
+/// Chooses the rules of a tile. The constructor computes what does not depend on the tile's operands.
+class RulesOfTiles {
+ public:
+  RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
+  /// The rules of a tile, made in `room` where they are not those of all; null where the scalar definition must compute
+  /// the tile.
+  const TileRules* operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const;
+
+ private:
+  bool fuses(const MagnitudeRange& a, const MagnitudeRange& b) const;
+
+  TileRules base_;   ///< with the fixes of values beyond the largest
+  TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
+  std::optional<TileRules> halves_, normal_;
+  double products_to_,
+      sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
+  double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
+  double in_floats_to_;   ///< sums of products up to this magnitude stay among the floats
+  double watched_to_;     ///< sums of products up to this magnitude are finite without a fix
+  double normal_from_;    ///< products from this magnitude on are no subnormal numbers of their format
+  bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
+  bool only_finite_;                      ///< vectors do not know what becomes of infinities
+  bool odd_if_tiny_;
+  bool may_fuse_;
+  bool always_;  ///< the rules of all tiles are the same but for that
+};
+
+}  // namespace halfulp::products
