@@ -90,16 +90,21 @@ template <Fix fix>
 HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   const V max = hn::Set(d, rule.max), least = hn::Set(d, -rule.max);
   // NaN is what the adder makes of Inf and NaN: comparisons are such that it counts as beyond.
-  const auto exchanged = [&](auto within, V otherwise) HWY_ATTR {
-    return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond)));
+  const auto exchanged = [&](V x, V limit, V otherwise) HWY_ATTR {  // unless x <= limit
+    const V beyond = hn::Set(d, rule.beyond);
+#if HALFULP_ODD
+    return V{_mm512_mask_mul_ps(otherwise.raw, _mm512_cmp_ps_mask(x.raw, limit.raw, _CMP_NLE_UQ), v.raw, beyond.raw)};
+#else
+    return hn::IfThenElse(hn::Le(x, limit), otherwise, hn::Mul(v, beyond));
+#endif
   };
   if constexpr (fix == Fix::none || fix == Fix::watched) return rounded;
   if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
   if constexpr (fix == Fix::clamp_keep)
     return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
-  if constexpr (fix == Fix::over) return exchanged(hn::Le(hn::Abs(rounded), max), rounded);
-  if constexpr (fix == Fix::over_up) return exchanged(hn::Le(rounded, max), hn::Max(rounded, least));
-  if constexpr (fix == Fix::over_down) return exchanged(hn::Ge(rounded, least), hn::Min(rounded, max));
+  if constexpr (fix == Fix::over) return exchanged(hn::Abs(rounded), max, rounded);
+  if constexpr (fix == Fix::over_up) return exchanged(rounded, max, hn::Max(rounded, least));
+  if constexpr (fix == Fix::over_down) return exchanged(least, rounded, hn::Min(rounded, max));
 }
 
 /// v rounded by the adder. Where it truncates C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
