@@ -168,8 +168,52 @@ void add_decode(Peer& all) {
   }));
   all.kernels.push_back(through_halves<1>("e5m2", [](__m512i codes) { return _mm512_slli_epi16(codes, 8); }));
 }
+/// Operations on floats made of code words and rounded to them, 32 at a time. F: from bits of up to three vectors to
+/// those of the result.
+template <int arity, class F>
+void compute(const void* const* in, void* out, std::size_t count) {
+  const auto operand = [in](int k, std::size_t i) {
+    return _mm512_loadu_si512(static_cast<const std::uint16_t*>(in[k < arity ? k : 0]) + i);
+  };
+  for (std::size_t i = 0; i + 32 <= count; i += 32)
+    _mm512_storeu_si512(static_cast<std::uint16_t*>(out) + i, F{}(operand(0, i), operand(1, i), operand(2, i)));
+}
+/// F: an operation on vectors of floats.
+template <int arity, class F>
+void add_operation(Peer& all, std::string_view name, F) {
+  constexpr auto by_converter = [](__m512i a, __m512i b, __m512i c) {
+    const auto half = [](__m256i x, __m256i y, __m256i z) {
+      return _mm512_cvtps_ph(F{}(_mm512_cvtph_ps(x), _mm512_cvtph_ps(y), _mm512_cvtph_ps(z)), _MM_FROUND_NO_EXC);
+    };
+    const auto low = [](__m512i v) { return _mm512_castsi512_si256(v); };
+    const auto high = [](__m512i v) { return _mm512_extracti64x4_epi64(v, 1); };
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half(low(a), low(b), low(c))), half(high(a), high(b), high(c)), 1);
+  };
+  constexpr auto by_halves = [](__m512i a, __m512i b, __m512i c) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff'0000)), below_half = _mm512_set1_epi32(0x7fff);
+    const auto below = [](__m512i v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); };
+    const auto above = [upper](__m512i v) { return _mm512_castsi512_ps(_mm512_and_si512(v, upper)); };
+    const auto rounded = [below_half](__m512 v) {
+      const __m512i u = _mm512_castps_si512(v), last = _mm512_srli_epi32(u, 16);
+      return _mm512_add_epi32(_mm512_add_epi32(u, below_half), _mm512_and_si512(last, _mm512_set1_epi32(1)));
+    };
+    const __m512i even = rounded(F{}(below(a), below(b), below(c))), odd = rounded(F{}(above(a), above(b), above(c)));
+    return _mm512_ternarylogic_epi32(upper, odd, _mm512_srli_epi32(even, 16), 0xca);
+  };
+  for (const std::string_view mode : modes) {  // the other modes cannot take less
+    all.kernels.push_back({name, "fp16", mode, compute<arity, decltype(by_converter)>});
+    all.kernels.push_back({name, "bf16", mode, compute<arity, decltype(by_halves)>});
+  }
+}
+void add_arithmetic(Peer& all) {
+  add_operation<2>(all, "add", [](__m512 a, __m512 b, __m512) { return _mm512_add_ps(a, b); });
+  add_operation<2>(all, "mul", [](__m512 a, __m512 b, __m512) { return _mm512_mul_ps(a, b); });
+  add_operation<2>(all, "div", [](__m512 a, __m512 b, __m512) { return _mm512_div_ps(a, b); });
+  add_operation<3>(all, "fma", [](__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); });
+}
 #else
 void add_decode(Peer&) {}
+void add_arithmetic(Peer&) {}
 #endif
 
 }  // namespace
@@ -191,6 +235,7 @@ Peer yardsticks() {
   all.kernels.push_back(unary<std::uint16_t, float>("decode", "bf16", "exact",
                                                     [](std::uint16_t code) { return float_of(Bits{code} << 16); }));
   add_decode(all);
+  add_arithmetic(all);
   return all;
 }
 

@@ -71,8 +71,13 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   return tally ? plan.with_tally() : plan;
 }
 
-ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
-  return remembered([&] { return make_plan(operation, f, rounding, tally); }, operation, f, rounding, tally);
+/// Throws where there is no such operation. See remembered() for how long the plan stays.
+const ArithmeticPlan& arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
+  const auto make = [&] {
+    require_task({operation, f, f, rounding});
+    return make_plan(operation, f, rounding, tally);
+  };
+  return remembered(make, operation, f, rounding, tally);
 }
 
 /// A block of operands, as values.
@@ -275,7 +280,7 @@ template <class Code>
 void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
            std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
   if (operation == Operation::convert) refuse("apply stays in one format; convert goes through encode and decode");
-  require_task({operation, f, f, rounding});
+  const ArithmeticPlan& kept = arithmetic_plan(operation, f, rounding, tally != nullptr);
   require_width<Code>(f);
   require_random(rounding, random);
   const std::span<const Code> operands[] = {a, b, c};
@@ -283,8 +288,13 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
     require_operand(info(operation), k, operands[k].size(), out.size());
     require_apart(operand_names[k], operands[k], out);
   }
+  if (one_piece(out.size()) && !tally) {
+    const DefaultEnvironment environment;
+    Tally unused;
+    return Application<Code>{operation, f, rounding, kept, a, b, c, random}(0, out.size(), out.data(), unused, false);
+  }
   const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
-  const ArithmeticPlan plan = arithmetic_plan(operation, f, rounding, tally != nullptr);
+  const ArithmeticPlan plan = kept;  // a copy: see remembered()
   const Application<Code> application{operation, f, rounding, plan, a, b, c, random};
   if constexpr (sizeof(Code) == 1) {
     if (!tally && by_table(application, out.size())) {
