@@ -38,7 +38,10 @@ constexpr Kind kinds[] = {{"fp16", "nearest-even"},
                           {"fp16,promote=fp32,order=blocked:128", "nearest-even"},
                           {"fp16,order=interleaved:8", "nearest-even"},
                           {"fp16,comp=kahan", "nearest-even"},
-                          {"fp16,comp=neumaier", "nearest-even"}};
+                          {"fp16,comp=neumaier", "nearest-even"},
+                          {"fp16,flush=both", "nearest-even"},
+                          {"bf16,flush=both", "nearest-even"},
+                          {"in=bf16,acc=fp32,flush=both", "nearest-even"}};
 
 /// Normally distributed numbers rounded to the operands' formats.
 struct Factors {

@@ -89,9 +89,8 @@ HWY_INLINE void with_compensated(const StepRule& rule, F f) {
 }
 template <Compensation compensation, class F>
 HWY_INLINE void with_compensated_steps(const StepRule& rule, F f) {
-  with_direction_of_environment(rule.direction, [&]<Direction direction>(Is<direction>) HWY_ATTR {
-    with_compensated<direction, compensation>(rule, f);
-  });
+  with_direction_of_environment(rule.direction, [&]<Direction direction>(Is<direction>)
+                                                    HWY_ATTR { with_compensated<direction, compensation>(rule, f); });
 }
 
 HWY_ATTR void compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,

@@ -114,8 +114,7 @@ HWY_INLINE void with_flushing_sums(const StepRule& rule, F f) {
 
 HWY_ATTR void flushing_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                             std::size_t b_step, float* out) {
-  with_flushing_sums(rule,
-                     [&](auto sums) HWY_ATTR { decltype(sums)::tile(rule, count, a, a_step, b, b_step, out); });
+  with_flushing_sums(rule, [&](auto sums) HWY_ATTR { decltype(sums)::tile(rule, count, a, a_step, b, b_step, out); });
 }
 HWY_ATTR void flushing_add(const StepRule& rule, const float* x, const float* y, float* out) {
   with_flushing_sums(rule, [&](auto sums) HWY_ATTR { decltype(sums)::add(rule, x, y, out); });

@@ -90,8 +90,8 @@ bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                           std::size_t b_step, float* out);
 
-/// The same where stages flush what is tiny: all do, no tile is compensated, and nothing is rounded to odd. Zero results
-/// have the right sign. run_tile calls it.
+/// The same where stages flush what is tiny: all do, no tile is compensated, and nothing is rounded to odd. Zero
+/// results have the right sign. run_tile calls it.
 void run_flushing_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                        std::size_t b_step, float* out);
 /// add_tiles, likewise.

@@ -31,8 +31,8 @@ struct Lines {
   bool are_vectors;
 };
 
-/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values. What is below
-/// `flushed` becomes zero of its sign. Halves too where they are wanted.
+/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values. What is
+/// below `flushed` becomes zero of its sign. Halves too where they are wanted.
 Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, float flushed,
             bool halves);
 Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width, float flushed,

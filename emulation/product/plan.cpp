@@ -207,8 +207,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
   for (const FloatFormat* f : {&m.input, &m.second(), &m.result()})
     if (!holds(fp32, *f) || !f->has_zero || f->storage_bits() > 32) return {};
   const bool normal_outputs = m.accumulator.rounding.flush_outputs;
-  if (m.output && ((m.output->rounding.flush_inputs && !normal_outputs) ||
-                   m.output->rounding.mode == RoundingMode::stochastic))
+  if (m.output &&
+      ((m.output->rounding.flush_inputs && !normal_outputs) || m.output->rounding.mode == RoundingMode::stochastic))
     return {};
   // Whether a running sum can be tiny. Only an addend can make the sum so where products are large enough.
   const bool flushes = normal_outputs && lowest(m.input) + lowest(m.second()) < largest_emin(m);

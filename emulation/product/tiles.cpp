@@ -295,8 +295,8 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     if (transposed) return Lines{columns, rows, place.column, !rows_are_vectors};
     return Lines{rows, columns, place.row, rows_are_vectors};
   };
-  const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows,
-                        plan.flushed_a, plan.halves.has_value());
+  const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows, plan.flushed_a,
+                        plan.halves.has_value());
   const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns,
                         plan.flushed_b, plan.halves.has_value());
   array::Scratch<float> c, values;

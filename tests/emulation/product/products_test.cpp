@@ -194,18 +194,43 @@ TEST(Products, Flushing) {
   Count count, of_others;
   Random random{11};
   const auto small = [&](const DotModel& model, std::vector<std::uint64_t>& codes, const FloatFormat& f) {
-    const double middle = FloatFormat::power_of_two((model.accumulator.format.emin() - 1) / 2);
+    const FloatFormat multiplier = model.product.value_or(model.accumulator).format;
+    const double middle = FloatFormat::power_of_two((multiplier.emin() - 1) / 2);
     for (std::uint64_t& code : codes) {
       const double value = (random() & 1 ? -1 : 1) * middle * std::exp2(static_cast<double>(random() % 1024) / 256 - 2);
       if (random() % 8) code = check::rounded(f, value);
     }
   };
-  for (const char* format : {"fp16", "bf16", "e4m3", "e5m2", "e5m2fnuz", "e3m4", "fp32", "tf32", "in=fp16,acc=fp32",
-                             "in=bf16,acc=fp32", "in=bf16,acc=fp32,mul=exact", "fp32,mul=exact", "fp16,mul=exact",
-                             "in=e4m3,mul=fp16,acc=fp16", "in=e4m3,acc=fp16,mul=exact", "in=e5m2,b=e4m3,acc=bf16",
-                             "in=e2m1,mul=e4m3,acc=fp16", "in=e2m1,acc=fp16,mul=exact", "in=e2m1,acc=bf16", "in=e3m2,acc=fp32,comp=kahan",
-                             "fp16,promote=fp32,order=blocked:3", "in=e5m2,acc=tf32,mul=exact",
-                             "fp16,order=pairwise:2", "fp16,out=e5m2", "in=e4m3,mul=fp16,acc=fp32,out=e4m3", "e4m11"})
+  for (const char* format : {"fp16",
+                             "bf16",
+                             "e4m3",
+                             "e5m2",
+                             "e5m2fnuz",
+                             "e3m4",
+                             "fp32",
+                             "tf32",
+                             "in=fp16,acc=fp32",
+                             "in=bf16,acc=fp32",
+                             "in=bf16,acc=fp32,mul=exact",
+                             "fp32,mul=exact",
+                             "fp16,mul=exact",
+                             "in=e4m3,acc=e5m10b18",
+                             "fp16,mul=fp16/flush:none",
+                             "fp16,promote=fp32/flush:none,order=blocked:3",
+                             "in=e4m3,mul=fp16,acc=fp16",
+                             "in=e4m3,mul=e5m10b9,acc=fp32",
+                             "in=e4m3,acc=fp16,mul=exact",
+                             "in=e5m2,b=e4m3,acc=bf16",
+                             "in=e2m1,mul=e4m3,acc=fp16",
+                             "in=e2m1,acc=fp16,mul=exact",
+                             "in=e2m1,acc=bf16",
+                             "in=e3m2,acc=fp32,comp=kahan",
+                             "fp16,promote=fp32,order=blocked:3",
+                             "in=e5m2,acc=tf32,mul=exact",
+                             "fp16,order=pairwise:2",
+                             "fp16,out=e5m2",
+                             "in=e4m3,mul=fp16,acc=fp32,out=e4m3",
+                             "e4m11"})
     for (const std::string& mode : every_mode())
       for (const char* more : {",flush=both", ",flush=outputs", ",flush=inputs", ",flush=both,tininess=before",
                                ",flush=both,overflow=saturate"}) {
