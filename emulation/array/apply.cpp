@@ -25,20 +25,22 @@ struct ArithmeticPlan {
   std::optional<NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
   std::optional<HalfPlan> in_halves;                         ///< most elements; in_float the rest
   Sums sums = Sums::odd;
-  bool truncates = false;  ///< results are rounded toward zero in the carrier
+  bool truncates = false;                                ///< results are rounded toward zero in the carrier
+  std::shared_ptr<const ArithmeticPlan> unflushed = {};  ///< of elements that flushing does not concern, most of them
   bool in_vectors() const { return in_float || in_double; }
   /// The same with a tally, which looks at sums rounded to odd; without vectors where something is flushed.
   ArithmeticPlan with_tally() const {
     ArithmeticPlan plan = *this;
     plan.as_short_floats.reset();
     plan.in_halves.reset();
+    plan.unflushed.reset();
     plan.sums = sums == Sums::down ? Sums::down : Sums::odd;  // rounding to odd loses the sign of zero sums
     const bool flushes = widen && (widen->flushes || (in_float ? in_float->flushes : in_double && in_double->flushes));
     return flushes ? ArithmeticPlan{} : plan;
   }
 };
 
-ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
+ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Rounding& rounding) {
   ArithmeticPlan plan;
   if (!info(operation).arrays) return plan;
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
@@ -68,14 +70,27 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   if (plan.in_double && short_float(f) && !flushes && !draws)
     plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
   if (plan.in_float) plan.in_halves = half_plan(operation, f, rounding);
-  return tally ? plan.with_tally() : plan;
+  return plan;
+}
+
+Rounding without_flushing(Rounding rounding) {
+  rounding.flush_inputs = rounding.flush_outputs = false;
+  return rounding;
 }
 
 /// Throws where there is no such operation. See remembered() for how long the plan stays.
 const ArithmeticPlan& arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
   const auto make = [&] {
     require_task({operation, f, f, rounding});
-    return make_plan(operation, f, rounding, tally);
+    ArithmeticPlan plan = make_plan(operation, f, rounding);
+    if (tally) return plan.with_tally();
+    const Rounding plain = without_flushing(rounding);
+    if (plain == rounding || rounding.mode == RoundingMode::stochastic) return plan;
+    const ArithmeticPlan unflushed = make_plan(operation, f, plain);
+    // Worth it where a kernel does that in one pass, and few numbers are subnormal.
+    if (unflushed.as_short_floats || (unflushed.in_float && f == fp16))
+      plan.unflushed = std::make_shared<const ArithmeticPlan>(unflushed);
+    return plan;
   };
   return remembered(make, operation, f, rounding, tally);
 }
@@ -248,10 +263,37 @@ struct Application {
     return false;
   }
 
-  void operator()(std::size_t begin, std::size_t size, Code* to, Tally& part, bool tally) const {
-    if (!tally && fused(begin, size, to)) return;
+  /// Blocks as if nothing were flushed. Where an operand or a result says that something may be, once more: a tiny
+  /// result is at most the smallest normal number when it is rounded, or zero, which it would be anyway.
+  void seldom_flushed(std::size_t begin, std::size_t count, Code* to) const {
+    constexpr std::size_t checked = 2 * block_size;
+    const Rounding plain = without_flushing(rounding);
+    const Application ordinary{operation, f, plain, *plan.unflushed, a, b, c, random};
+    const auto magnitude = static_cast<Code>(f.magnitude_mask()), normal = static_cast<Code>(f.min_normal());
+    Code results[checked];  // `to` may be where the operands are
+    Tally unused;
+    for (std::size_t done = 0; done < count; done += checked) {
+      const std::size_t at = begin + done, size = std::min(checked, count - done);
+      const auto subnormal = [&](std::span<const Code> x) {
+        return !x.empty() && any_small(x.data() + at, size, magnitude, normal - 1);
+      };
+      ordinary(at, size, results, unused, false);
+      if ((rounding.flush_outputs && any_small(results, size, magnitude, normal)) ||
+          (rounding.flush_inputs && (subnormal(a) || subnormal(b) || subnormal(c))))
+        as_stated(at, size, to + done, unused, false);
+      else std::copy_n(results, size, to + done);
+    }
+  }
+
+  void as_stated(std::size_t begin, std::size_t size, Code* to, Tally& part, bool tally) const {
     if (plan.in_vectors()) in_blocks(begin, size, to, tally ? &part : nullptr);
     else by_scalars(begin, size, to, part);
+  }
+
+  void operator()(std::size_t begin, std::size_t size, Code* to, Tally& part, bool tally) const {
+    if (tally) return as_stated(begin, size, to, part, true);
+    if (plan.unflushed) return seldom_flushed(begin, size, to);
+    if (!fused(begin, size, to)) as_stated(begin, size, to, part, false);
   }
 };
 
@@ -260,7 +302,7 @@ template <class Code>
 bool by_table(const Application<Code>& application, std::size_t count) {
   return sizeof(Code) == 1 && info(application.operation).arity == 2 &&
          application.rounding.mode != RoundingMode::stochastic && !application.plan.in_vectors() &&
-         count > ByteTable{}.size();
+         !application.plan.unflushed && count > ByteTable{}.size();
 }
 
 std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& application) {
@@ -389,7 +431,8 @@ template class Steps<std::uint32_t>;
 }  // namespace array
 
 bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding) {
-  return arithmetic_plan(operation, f, rounding, false).in_vectors();
+  const ArithmeticPlan& plan = arithmetic_plan(operation, f, rounding, false);
+  return plan.in_vectors() || plan.unflushed;
 }
 
 }  // namespace halfulp

@@ -58,6 +58,11 @@ void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const fl
 void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count,
                  Tally& tally, const Rest& rest);
 
+/// Whether a code word's bits in the mask `magnitude` are a number from 1 to `most`.
+bool any_small(const std::uint8_t* codes, std::size_t count, std::uint8_t magnitude, std::uint8_t most);
+bool any_small(const std::uint16_t* codes, std::size_t count, std::uint16_t magnitude, std::uint16_t most);
+bool any_small(const std::uint32_t* codes, std::size_t count, std::uint32_t magnitude, std::uint32_t most);
+
 /// How a sum is rounded in the carrier before the format's own rounding.
 enum class Sums { nearest, odd, zero, up, down };
 

@@ -242,6 +242,56 @@ TEST_P(Arrays, blocks_are_streamed_to_their_places) {
     }
 }
 
+/// Nearly all elements are such that nothing is flushed, and arrays are done as if nothing were, but for the blocks of
+/// the others: subnormal operands, and results around the smallest normal number.
+template <class Code>
+void flushes_few(const FloatFormat& f) {
+  check::Random random{27};
+  std::vector<Code> a, b, c;
+  const auto number = [&](int exponent) {
+    const auto field = static_cast<std::uint64_t>(exponent + f.bias) << f.fraction_bits;
+    return static_cast<Code>((field | (random() & f.fraction_mask())) ^ (random() & f.sign_mask()));
+  };
+  for (int i = 0; i < 9000; ++i) {
+    a.push_back(number(static_cast<int>(random() % 3))), b.push_back(number(static_cast<int>(random() % 3)));
+    c.push_back(number(3 + static_cast<int>(random() % 3)));
+  }
+  const auto small = [&] { return static_cast<Code>((random() % (2 * f.min_normal())) | (random() & f.sign_mask())); };
+  for (const std::size_t at : {0, 1023, 1024, 3500, 4095, 7000, 8999}) {
+    a[at] = small();
+    if (at % 2) b[at] = small();
+    if (at % 3) c[at] = small();
+  }
+  // A tiny product that becomes the smallest normal number where nothing is flushed.
+  const auto product = [&](bool flush_outputs) {
+    return f.magnitude(evaluate(Operation::mul, f, {.flush_outputs = flush_outputs}, a[5200], b[5200], 0).code);
+  };
+  do a[5200] = number(f.emin() / 2), b[5200] = number(f.emin() - f.emin() / 2 - 1);
+  while (product(false) != f.min_normal() || product(true) != 0);
+  for (const Operation operation : array_operations)
+    for (const Rounding& r : roundings()) {
+      if (r.mode == RoundingMode::stochastic || !(r.flush_inputs || r.flush_outputs)) continue;
+      const int arity = info(operation).arity;
+      const std::span<const Code> none;
+      std::vector<Code> wanted(a.size()), out(a.size()), inplace = a;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        wanted[i] = static_cast<Code>(evaluate(operation, f, r, a[i], arity > 1 ? b[i] : 0, arity > 2 ? c[i] : 0).code);
+      const auto y = arity > 1 ? std::span<const Code>(b) : none, z = arity > 2 ? std::span<const Code>(c) : none;
+      apply<Code>(operation, f, r, a, y, z, out);
+      apply<Code>(operation, f, r, inplace, y, z, inplace);
+      const std::string what = std::string(info(operation).name) + " " + format_name(f) + " " +
+                               std::string(name_of(r.mode)) + std::to_string(r.flush_inputs);
+      ASSERT_EQ(out, wanted) << what;
+      ASSERT_EQ(inplace, wanted) << what << " in place";
+    }
+}
+
+TEST_P(Arrays, few_elements_are_flushed) {
+  flushes_few<std::uint16_t>(fp16);
+  flushes_few<std::uint16_t>(bf16);
+  flushes_few<std::uint32_t>(tf32);
+}
+
 /// Arrays just below and above the limit give the same results, at odd addresses too.
 TEST(LargeArrays, are_small_ones_in_a_row) {
   std::size_t limit = 1;
