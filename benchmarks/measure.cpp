@@ -100,7 +100,7 @@ void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers,
       add_ours(row, "ours " + name_of_set(target), array_function(row), target);
     if (with_scalars(row)) add_ours(row, "scalar", scalar_function(row), 0);
     if (row.threads > 1) continue;
-    if (row.size.name == "L1" && row.data == "normal")
+    if (row.data == "normal")
       each_kernel(yardsticks, row, [&](const Kernel& kernel) { add_other(row, yardsticks.name, kernel, false); });
     for (const Peer& peer : peers)
       each_kernel(peer, row, [&](const Kernel& kernel) { add_other(row, peer.name, kernel, true); });
