@@ -49,8 +49,9 @@ class Elements {
       std::uint16_t wide[buffer_size];
       round(scaled, random, size, wide);
       for (std::size_t i = 0; i < size; i += block)
-        to_codes(wide + i, std::min(block, size - i), steps.zeros.empty() ? 0 : steps.zeros[index + i / block],
-                 out + begin + i);
+        block::affine_codes(wide + i, std::min(block, size - i), static_cast<int>(grid_.sign_mask()),
+                            steps.zeros.empty() ? 0 : steps.zeros[index + i / block], f_.element.least(),
+                            f_.element.most(), f_.element.integer_bits, out + begin + i);
     });
   }
 
@@ -97,16 +98,6 @@ class Elements {
     for (std::size_t i = 0; i < size; ++i)
       scaled[i] = static_cast<float>(
           grid_.value(convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code));
-  }
-
-  /// element_code in a loop that vectorises.
-  void to_codes(const std::uint16_t* wide, std::size_t size, int zero, std::uint8_t* out) const {
-    const int magnitude = static_cast<int>(grid_.magnitude_mask()), sign = static_cast<int>(grid_.sign_mask());
-    const int least = f_.element.least(), most = f_.element.most(), mask = (1 << f_.element.integer_bits) - 1;
-    for (std::size_t i = 0; i < size; ++i) {
-      const int m = wide[i] & magnitude, q = (wide[i] & sign ? -m : m) + zero;
-      out[i] = static_cast<std::uint8_t>((q < least ? least : q > most ? most : q) & mask);
-    }
   }
 
   /// Integers have no -0, and those of the wide grid saturate by their zero point.

@@ -205,6 +205,27 @@ HWY_ATTR void limit_to(float* x, std::size_t count, float low, float high) {
   }
 }
 
+HWY_ATTR void to_affine_codes(const std::uint16_t* in, std::size_t count, int sign, int zero, int least, int most,
+                              int bits, std::uint8_t* out) {
+  constexpr hn::ScalableTag<std::int16_t> d;
+  constexpr hn::RebindToUnsigned<decltype(d)> du;
+  constexpr hn::Rebind<std::uint8_t, decltype(d)> d8;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto set = [=](int value) HWY_ATTR { return hn::Set(d, static_cast<std::int16_t>(value)); };
+  const int mask = (1 << bits) - 1;
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto code = hn::BitCast(d, hn::LoadU(du, in + i)), magnitude = hn::And(code, set(sign - 1));
+    const auto value = hn::IfThenElse(hn::TestBit(code, set(sign)), hn::Neg(magnitude), magnitude);
+    const auto limited = hn::Min(hn::Max(hn::Add(value, set(zero)), set(least)), set(most));
+    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, hn::And(limited, set(mask)))), d8, out + i);
+  }
+  for (; i < count; ++i) {
+    const int magnitude = in[i] & (sign - 1), value = (in[i] & sign ? -magnitude : magnitude) + zero;
+    out[i] = static_cast<std::uint8_t>(std::clamp(value, least, most) & mask);
+  }
+}
+
 HWY_ATTR void to_twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
   constexpr hn::ScalableTag<std::uint8_t> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -265,6 +286,7 @@ HWY_EXPORT(magnitudes_of);
 HWY_EXPORT(extremes_of);
 HWY_EXPORT(scaled_any);
 HWY_EXPORT(limit_to);
+HWY_EXPORT(to_affine_codes);
 HWY_EXPORT(to_twos_complement);
 HWY_EXPORT(sums_of);
 
@@ -281,6 +303,10 @@ void scaled(const float* in, std::size_t block, std::size_t count, const float* 
 void limit(float* x, std::size_t count, float low, float high) { HWY_DYNAMIC_DISPATCH(limit_to)(x, count, low, high); }
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
   HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits);
+}
+void affine_codes(const std::uint16_t* in, std::size_t count, int sign, int zero, int least, int most, int bits,
+                  std::uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(to_affine_codes)(in, count, sign, zero, least, most, bits, out);
 }
 void sums_of_products(const double* a, std::size_t rows, std::size_t a_step, std::size_t count, const double* b,
                       std::size_t n, double* sums) {
