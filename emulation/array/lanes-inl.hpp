@@ -163,10 +163,11 @@ HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> half_codes(D, hn::Vec<D> v) {
 /// Loads of code words of 1, 2 or 4 bytes as wider lanes.
 template <class DU, class Code>
 HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
-  auto codes = hn::LoadU(hn::Rebind<Code, DU>{}, from);
 #if HWY_COMPILER_CLANG && HALFULP_F16C
-  if constexpr (sizeof(Code) == 1) in_register(codes.raw);  // clang 14 would take some apart, byte by byte
+  // Where a wider vector of the same bytes was loaded before, clang 14 would take these out of it, one after the other.
+  if constexpr (sizeof(Code) == 1) asm("" : "+r"(from));
 #endif
+  const auto codes = hn::LoadU(hn::Rebind<Code, DU>{}, from);
   if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) return codes;
   else return hn::PromoteTo(du, codes);
 }

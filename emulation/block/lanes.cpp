@@ -149,7 +149,7 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
   constexpr Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const auto most = hn::Set(d, limit), least = hn::Set(d, -limit);
-  const auto apply = [&](auto v, auto f) HWY_ATTR {
+  const auto apply = [=](auto v, auto f) HWY_ATTR {
     auto q = v;
     if constexpr (divides) q = hn::Div(v, f);
     else q = hn::Mul(v, f);
@@ -169,11 +169,15 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
   }
   with_vectors(block, [&]<std::size_t n>() HWY_ATTR {
     if constexpr (n > 0) {
-      for (; count >= block; in += block, out += block, count -= block) {
-        const auto f = hn::Set(d, *factors++);
+      const auto own = apply;  // copies, which clang keeps in registers; it leaves what is captured in memory
+      const float *from = in, *factor = factors, *const end = in + count / block * block;
+      float* to = out;
+      for (; from != end; from += n * lanes, to += n * lanes) {
+        const auto f = hn::Set(d, *factor++);
 #pragma GCC unroll 8
-        for (std::size_t k = 0; k < n; ++k) hn::StoreU(apply(hn::LoadU(d, in + k * lanes), f), d, out + k * lanes);
+        for (std::size_t k = 0; k < n; ++k) hn::StoreU(own(hn::LoadU(d, from + k * lanes), f), d, to + k * lanes);
       }
+      in = from, out = to, factors = factor, count %= block;
     }
   });
   each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
