@@ -24,8 +24,8 @@ void limit(float* x, std::size_t count, float low, float high);
 /// Converts codes of sign and magnitude to two's complement of `bits` bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);
 
-/// Converts codes of sign and magnitude, whose sign is the bit `sign`, to integers plus `zero` limited to [least, most],
-/// of `bits` bits. Precondition: 16 bits hold the sums.
+/// Converts codes of sign and magnitude, whose sign is the bit `sign`, to integers plus `zero` limited to [least,
+/// most], of `bits` bits. Precondition: 16 bits hold the sums.
 void affine_codes(const std::uint16_t* in, std::size_t count, int sign, int zero, int least, int most, int bits,
                   std::uint8_t* out);
 
