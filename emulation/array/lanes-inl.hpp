@@ -107,9 +107,19 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE bool any_nan(D d, V v0, V v1, V v2, V v3) {
 #if HALFULP_EMBEDDED_ROUNDING
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
+#if HWY_COMPILER_CLANG
+    // clang's intrinsic forgets to suppress the flag.
+    const auto ordered = [](V x, V y) HWY_ATTR {
+      __mmask16 mask = 0;
+      asm("vcmpps $7, %{sae%}, %2, %1, %0" : "=k"(mask) : "v"(x.raw), "v"(y.raw));
+      return mask;
+    };
+    return (ordered(v0, v1) & ordered(v2, v3)) != 0xffff;
+#else
     const __mmask16 ordered = _mm512_cmp_round_ps_mask(v0.raw, v1.raw, _CMP_ORD_Q, _MM_FROUND_NO_EXC);
     const __mmask16 all = _mm512_mask_cmp_round_ps_mask(ordered, v2.raw, v3.raw, _CMP_ORD_Q, _MM_FROUND_NO_EXC);
     return _kortestc_mask16_u8(all, all) == 0;
+#endif
   }
 #endif
   return !hn::AllFalse(d, hn::Or(hn::Or(hn::IsNaN(v0), hn::IsNaN(v1)), hn::Or(hn::IsNaN(v2), hn::IsNaN(v3))));
