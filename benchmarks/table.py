@@ -207,13 +207,13 @@ def print_context(context, entries):
     print(f"halfulp {context.get('version', 'unknown')} (git {context.get('revision', 'unknown')}{dirty}), {context.get('date', 'no date')}"
           + (", a quick run: short, without the arrays of 64 M" if context.get("quick") == "true" else ""))
     print()
-    print("ns an element, medians. L1: arrays of 4096 elements. least: a loop by hand that is right only for ordinary operands")
-    print("(benchmarks/yardsticks.cpp). limit: the faster of two copies of as many bytes, read and written: memcpy and a plain")
-    print("loop. Longer arrays are held to the slower of the two, their bound. x: ours divided by it; below 1 ours is the faster.")
-    print("scalar: convert() or evaluate() in a loop. mma, product: ns a multiply-add of square matrices; their limit is a plain")
-    print("FP32 product by Eigen, their scalar the interpreter, or the scalar definition. -: not measured. ~: varied by more than")
-    print(f"{NOISY:.0%} between repetitions. *N: N of the peer's results differ from ours on these operands (those of Python packages were")
-    print("not compared).")
+    print("ns an element, medians. L1: arrays of 4096 elements. least: a loop by hand that is right only for ordinary")
+    print("operands (benchmarks/yardsticks.cpp). limit: the faster of two copies of as many bytes, read and written:")
+    print("memcpy and a plain loop. bound, of longer arrays: the slower of least and limit. x: ours divided by it;")
+    print("below 1 ours is the faster. scalar: convert() or evaluate() in a loop. mma, product: ns a multiply-add of")
+    print("square matrices; their limit is a plain FP32 product by Eigen, their scalar the interpreter, or the scalar")
+    print(f"definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's")
+    print("results differ from ours on these operands (those of Python packages were not compared).")
     print()
 
 

@@ -152,8 +152,8 @@ def quantize_blocks(
     rounded first). format: "mxfp8e4m3", "nvfp4", "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: the axis
     along which blocks 1 x N run; default: the last. amax: the largest magnitude to use instead of the array's own
     (delayed scaling). seed, stream, first, roundings_per_word: as in quantize(). Elements saturate; of `rounding` only
-    the mode and the random bits count. Raises TypeError and ValueError naming the argument. Source: OCP Microscaling Formats 1.0, and
-    the citations of the formats.
+    the mode and the random bits count. Raises TypeError and ValueError naming the argument. Source: OCP Microscaling
+    Formats 1.0, and the citations of the formats.
 
     >>> b = quantize_blocks([1, 2, 3, 100], "mxfp4")
     >>> b.codes, b.scale_values, b.values()
