@@ -1,13 +1,10 @@
 // The least that a row can cost on this CPU: loops that are right only for ordinary operands. They look after no
 // overflow, infinity or NaN, know their format when they are compiled, and have nothing to do before they begin.
 #include "peers/peer.hpp"
+#include "vector.hpp"
 
 #include <bit>
 #include <cstdint>
-
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
 
 namespace halfulp::bench {
 namespace {
@@ -45,35 +42,36 @@ struct Magic {
 };
 
 /// Only the ten rounds of Philox4x32. The results are its words, in any order.
-#if defined(__AVX512F__)
-/// One block in each lane of 64 bits, whose upper halves do not matter; six vectors at once, for which there are
-/// registers.
+#if HALFULP_VECTOR
+/// One block in each lane of 64 bits, whose upper halves do not matter; several vectors at once, which need not wait
+/// for each other's multiplications.
 void philox(const void* const*, void* out, std::size_t count) {
-  constexpr int together = 6;
-  const __m512i m0 = _mm512_set1_epi64(0xd251'1f53), m1 = _mm512_set1_epi64(0xcd9e'8d57);
+  using V = Vector;
+  constexpr int together = V::philox_together;
+  constexpr std::size_t lanes = sizeof(V::I) / 8;
+  const V::I m0 = V::all64(0xd251'1f53), m1 = V::all64(0xcd9e'8d57);
   auto* words = static_cast<char*>(out);
   std::uint64_t first = 0;
-  for (std::size_t done = 0; done + std::size_t{32} * together <= count; done += std::size_t{32} * together) {
-    __m512i a[together], b[together], c[together], d[together];
-    for (int k = 0; k < together; ++k, first += 8) {
-      a[k] = _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first)),
-                              _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-      b[k] = c[k] = d[k] = _mm512_setzero_si512();
+  for (std::size_t done = 0; done + 4 * lanes * together <= count; done += 4 * lanes * together) {
+    V::I a[together], b[together], c[together], d[together];
+    for (int k = 0; k < together; ++k, first += lanes) {
+      a[k] = V::add64(V::all64(first), V::index64());
+      b[k] = c[k] = d[k] = V::all64(0);
     }
     Bits key0 = 1, key1 = 2;
 #pragma GCC unroll 10
     for (int round = 0; round < 10; ++round, key0 += 0x9e37'79b9, key1 += 0xbb67'ae85) {
-      const __m512i x = _mm512_set1_epi64(key0), y = _mm512_set1_epi64(key1);
+      const V::I x = V::all64(key0), y = V::all64(key1);
 #pragma GCC unroll 6
       for (int k = 0; k < together; ++k) {
-        const __m512i p = _mm512_mul_epu32(a[k], m0), q = _mm512_mul_epu32(c[k], m1);
-        a[k] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(q, 32), b[k], x, 0x96), b[k] = q;
-        c[k] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(p, 32), d[k], y, 0x96), d[k] = p;
+        const V::I p = V::times(a[k], m0), q = V::times(c[k], m1);
+        a[k] = V::xor3(V::upper(q), b[k], x), b[k] = q;
+        c[k] = V::xor3(V::upper(p), d[k], y), d[k] = p;
       }
     }
-    for (int k = 0; k < together; ++k, words += 128) {
-      _mm512_storeu_si512(words, _mm512_mask_shuffle_epi32(a[k], 0xaaaa, b[k], _MM_PERM_CCAA));
-      _mm512_storeu_si512(words + 64, _mm512_mask_shuffle_epi32(c[k], 0xaaaa, d[k], _MM_PERM_CCAA));
+    for (int k = 0; k < together; ++k, words += 2 * sizeof(V::I)) {
+      V::store(words, V::lower_halves(a[k], b[k]));
+      V::store(words + sizeof(V::I), V::lower_halves(c[k], d[k]));
     }
   }
 }
@@ -126,79 +124,85 @@ void add_bf16(Peer& all, std::string_view mode, F) {
       "encode", "bf16", mode, [](float x) { return static_cast<std::uint16_t>(F{}(bits_of(x)) >> 16); }));
 }
 
-#if defined(__AVX512BW__) && defined(__F16C__)
-/// Bytes as fp16, 32 at a time, then as floats, by the CPU's converter. F: from bytes in 16-bit lanes, with copies of
-/// the sign above.
+#if HALFULP_VECTOR
+/// Bytes as fp16, a vector of them at a time, then as floats, by the CPU's converter. F: from bytes in 16-bit lanes,
+/// with copies of the sign above.
 template <int scale, class F>
 Kernel through_halves(std::string_view format, F) {
   return {"decode", format, "exact", [](const void* const* in, void* out, std::size_t count) {
+            using V = Vector;
+            constexpr std::size_t lanes = sizeof(V::H);
             const auto* codes = static_cast<const std::uint8_t*>(in[0]);
             float* values = static_cast<float*>(out);
-            const auto scaled = [](__m512 v) { return scale == 1 ? v : _mm512_mul_ps(v, _mm512_set1_ps(scale)); };
-            for (std::size_t i = 0; i + 32 <= count; i += 32) {
-              const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
-              const __m512i halves = F{}(_mm512_cvtepi8_epi16(bytes));
-              const __m512 low = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
-              const __m512 high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
-              _mm512_storeu_ps(values + i, scaled(low));
-              _mm512_storeu_ps(values + i + 16, scaled(high));
+            const auto scaled = [](V::F v) { return scale == 1 ? v : V::product(v, V::all(scale)); };
+            for (std::size_t i = 0; i + lanes <= count; i += lanes) {
+              const V::I halves = F{}(V::words_of(V::load_half(codes + i)));
+              V::store(values + i, scaled(V::floats(V::low(halves))));
+              V::store(values + i + lanes / 2, scaled(V::floats(V::high(halves))));
             }
           }};
 }
 void decode_fp16(const void* const* in, void* out, std::size_t count) {
+  using V = Vector;
+  constexpr std::size_t lanes = sizeof(V::F) / 4;
   const auto* codes = static_cast<const std::uint16_t*>(in[0]);
-  for (std::size_t i = 0; i + 16 <= count; i += 16)
-    _mm512_storeu_ps(static_cast<float*>(out) + i,
-                     _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i))));
+  for (std::size_t i = 0; i + lanes <= count; i += lanes)
+    V::store(static_cast<float*>(out) + i, V::floats(V::load_half(codes + i)));
 }
-/// All sixteen values in one register.
+/// All sixteen values in one register; or all magnitudes, where it has eight lanes.
 void decode_e2m1(const void* const* in, void* out, std::size_t count) {
-  const __m512 values = _mm512_setr_ps(0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0F, -0.5, -1, -1.5, -2, -3, -4, -6);
   const auto* codes = static_cast<const std::uint8_t*>(in[0]);
+#if defined(__AVX512BW__)
+  const __m512 values = _mm512_setr_ps(0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0F, -0.5, -1, -1.5, -2, -3, -4, -6);
   for (std::size_t i = 0; i + 16 <= count; i += 16) {
     const __m512i code = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i)));
     _mm512_storeu_ps(static_cast<float*>(out) + i, _mm512_permutexvar_ps(code, values));
   }
+#else
+  const __m256 values = _mm256_setr_ps(0, 0.5, 1, 1.5, 2, 3, 4, 6), sign = _mm256_set1_ps(-0.0F);
+  for (std::size_t i = 0; i + 8 <= count; i += 8) {
+    const __m256i code = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i)));
+    const __m256 negative = _mm256_and_ps(_mm256_castsi256_ps(_mm256_slli_epi32(code, 28)), sign);
+    _mm256_storeu_ps(static_cast<float*>(out) + i, _mm256_or_ps(_mm256_permutevar8x32_ps(values, code), negative));
+  }
+#endif
 }
 void add_decode(Peer& all) {
+  using V = Vector;
   all.kernels.push_back({"decode", "fp16", "exact", decode_fp16});
   all.kernels.push_back({"decode", "e2m1", "exact", decode_e2m1});
-  all.kernels.push_back(through_halves<256>("e4m3", [](__m512i codes) {
-    return _mm512_and_si512(_mm512_slli_epi16(codes, 7), _mm512_set1_epi16(static_cast<short>(0xbfff)));
-  }));
-  all.kernels.push_back(through_halves<1>("e5m2", [](__m512i codes) { return _mm512_slli_epi16(codes, 8); }));
+  all.kernels.push_back(
+      through_halves<256>("e4m3", [](V::I codes) { return V::both(V::left16<7>(codes), V::all16(0xbfff)); }));
+  all.kernels.push_back(through_halves<1>("e5m2", [](V::I codes) { return V::left16<8>(codes); }));
 }
-/// Operations on floats made of code words and rounded to them, 32 at a time. F: from bits of up to three vectors to
-/// those of the result.
+/// Operations on floats made of code words and rounded to them, a vector of them at a time. F: from bits of up to three
+/// vectors to those of the result.
 template <int arity, class F>
 void compute(const void* const* in, void* out, std::size_t count) {
+  constexpr std::size_t lanes = sizeof(Vector::I) / 2;
   const auto operand = [in](int k, std::size_t i) {
-    return _mm512_loadu_si512(static_cast<const std::uint16_t*>(in[k < arity ? k : 0]) + i);
+    return Vector::load(static_cast<const std::uint16_t*>(in[k < arity ? k : 0]) + i);
   };
-  for (std::size_t i = 0; i + 32 <= count; i += 32)
-    _mm512_storeu_si512(static_cast<std::uint16_t*>(out) + i, F{}(operand(0, i), operand(1, i), operand(2, i)));
+  for (std::size_t i = 0; i + lanes <= count; i += lanes)
+    Vector::store(static_cast<std::uint16_t*>(out) + i, F{}(operand(0, i), operand(1, i), operand(2, i)));
 }
 /// F: an operation on vectors of floats.
 template <int arity, class F>
 void add_operation(Peer& all, std::string_view name, F) {
-  constexpr auto by_converter = [](__m512i a, __m512i b, __m512i c) {
-    const auto half = [](__m256i x, __m256i y, __m256i z) {
-      return _mm512_cvtps_ph(F{}(_mm512_cvtph_ps(x), _mm512_cvtph_ps(y), _mm512_cvtph_ps(z)), _MM_FROUND_NO_EXC);
-    };
-    const auto low = [](__m512i v) { return _mm512_castsi512_si256(v); };
-    const auto high = [](__m512i v) { return _mm512_extracti64x4_epi64(v, 1); };
-    return _mm512_inserti64x4(_mm512_castsi256_si512(half(low(a), low(b), low(c))), half(high(a), high(b), high(c)), 1);
+  using V = Vector;
+  constexpr auto by_converter = [](V::I a, V::I b, V::I c) {
+    const auto half = [](V::H x, V::H y, V::H z) { return V::halves(F{}(V::floats(x), V::floats(y), V::floats(z))); };
+    return V::joined(half(V::low(a), V::low(b), V::low(c)), half(V::high(a), V::high(b), V::high(c)));
   };
-  constexpr auto by_halves = [](__m512i a, __m512i b, __m512i c) {
-    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff'0000)), below_half = _mm512_set1_epi32(0x7fff);
-    const auto below = [](__m512i v) { return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)); };
-    const auto above = [upper](__m512i v) { return _mm512_castsi512_ps(_mm512_and_si512(v, upper)); };
-    const auto rounded = [below_half](__m512 v) {
-      const __m512i u = _mm512_castps_si512(v), last = _mm512_srli_epi32(u, 16);
-      return _mm512_add_epi32(_mm512_add_epi32(u, below_half), _mm512_and_si512(last, _mm512_set1_epi32(1)));
+  constexpr auto by_halves = [](V::I a, V::I b, V::I c) {
+    const auto below = [](V::I v) { return V::as_floats(V::left<16>(v)); };
+    const auto above = [](V::I v) { return V::as_floats(V::both(v, V::all32(0xffff'0000))); };
+    const auto rounded = [](V::F v) {
+      const V::I u = V::as_bits(v);
+      return V::add(V::add(u, V::all32(0x7fff)), V::both(V::right<16>(u), V::all32(1)));
     };
-    const __m512i even = rounded(F{}(below(a), below(b), below(c))), odd = rounded(F{}(above(a), above(b), above(c)));
-    return _mm512_ternarylogic_epi32(upper, odd, _mm512_srli_epi32(even, 16), 0xca);
+    const V::I even = rounded(F{}(below(a), below(b), below(c))), odd = rounded(F{}(above(a), above(b), above(c)));
+    return V::halves_of(V::right<16>(even), odd);
   };
   for (const std::string_view mode : modes) {  // the other modes cannot take less
     all.kernels.push_back({name, "fp16", mode, compute<arity, decltype(by_converter)>});
@@ -206,10 +210,11 @@ void add_operation(Peer& all, std::string_view name, F) {
   }
 }
 void add_arithmetic(Peer& all) {
-  add_operation<2>(all, "add", [](__m512 a, __m512 b, __m512) { return _mm512_add_ps(a, b); });
-  add_operation<2>(all, "mul", [](__m512 a, __m512 b, __m512) { return _mm512_mul_ps(a, b); });
-  add_operation<2>(all, "div", [](__m512 a, __m512 b, __m512) { return _mm512_div_ps(a, b); });
-  add_operation<3>(all, "fma", [](__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); });
+  using V = Vector;
+  add_operation<2>(all, "add", [](V::F a, V::F b, V::F) { return V::sum(a, b); });
+  add_operation<2>(all, "mul", [](V::F a, V::F b, V::F) { return V::product(a, b); });
+  add_operation<2>(all, "div", [](V::F a, V::F b, V::F) { return V::quotient(a, b); });
+  add_operation<3>(all, "fma", [](V::F a, V::F b, V::F c) { return V::fma(a, b, c); });
 }
 #else
 void add_decode(Peer&) {}

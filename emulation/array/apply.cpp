@@ -239,6 +239,7 @@ struct Application {
     if constexpr (sizeof(Code) > 1) {
       if (plan.as_short_floats) {
         const auto rest = [&](std::size_t first, std::size_t size) {
+          const DefaultEnvironment environment;  // kernels have their own
           in_blocks(begin + first, size, to + first, nullptr);
         };
         combine_short_lanes(operation, *plan.as_short_floats, from(a), from(b), from(c), to, count, rest);
@@ -336,12 +337,13 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
     return Application<Code>{operation, f, rounding, kept, a, b, c, random}(0, out.size(), out.data(), unused, false);
   }
   const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
+  const std::size_t operand_bytes = in_place ? 0 : static_cast<std::size_t>(info(operation).arity) * out.size_bytes();
   const ArithmeticPlan plan = kept;  // a copy: see remembered()
   const Application<Code> application{operation, f, rounding, plan, a, b, c, random};
   if constexpr (sizeof(Code) == 1) {
     if (!tally && by_table(application, out.size())) {
       const auto table = table_of(application);
-      return in_pieces(out, in_place, nullptr,
+      return in_pieces(out, operand_bytes, nullptr,
                        [&](std::size_t begin, std::size_t size, std::uint8_t* to, Tally&, bool streams) {
                          by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, std::uint8_t* block) {
                            look_up(*table, a.data() + at, b.data() + at, block, n);
@@ -349,7 +351,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
                        });
     }
   }
-  in_pieces(out, in_place, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
+  in_pieces(out, operand_bytes, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
     const DefaultEnvironment environment;
     by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Code* block) {
       if (streams)

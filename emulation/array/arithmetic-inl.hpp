@@ -38,40 +38,36 @@ HWY_INLINE hn::Vec<D> in_direction(D d, F rounded) {
 }
 #endif
 
-/// a + b rounded as `sums` says. Without embedded rounding, directed sums are rounded to odd, from which a directed
-/// rounding to fewer bits gives the same; what is left to see to is the sign of an exactly zero sum.
-template <Sums sums, class D, class V = hn::Vec<D>>
+/// The direction of the environment in which operations are rounded as `sums` says, or may be where that does not
+/// matter.
+constexpr int direction_of(Sums sums) {
+  if (sums == Sums::nearest) return to_nearest;
+  if (sums == Sums::up) return up;
+  return sums == Sums::down ? down : to_zero;
+}
+
+/// a + b rounded as `sums` says. Without embedded rounding, `environment` is the direction that the environment has:
+/// that of `sums`, or to nearest where these are rounded to odd.
+template <Sums sums, int environment, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_in(D d, V a, V b) {
   if constexpr (sums == Sums::nearest) return hn::Add(a, b);
 #if HALFULP_EMBEDDED_ROUNDING
   return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return add_toward<direction>(d, a, b); });
 #else
-  const hn::RebindToSigned<D> di;
-  const V sum = hn::Add(a, b);
-  const V b_part = hn::Sub(sum, a);
-  const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
-  // Truncated, then odd if anything was lost. (The error of an infinite sum is NaN: nothing lost.)
-  const auto lost = hn::RebindMask(di, hn::Or(hn::Lt(error, hn::Zero(d)), hn::Gt(error, hn::Zero(d))));
-  const auto opposed = hn::Lt(hn::BitCast(di, hn::Xor(error, sum)), hn::Zero(di));
-  auto bits = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));
-  bits = hn::Or(bits, hn::IfThenElseZero(lost, hn::Set(di, 1)));
-  if constexpr (sums == Sums::down) {
-    const auto zero = hn::RebindMask(di, hn::Eq(sum, hn::Zero(d)));
-    const auto sign = hn::And(hn::BitCast(di, hn::Or(a, b)), hn::BitCast(di, hn::SignBit(d)));
-    bits = hn::Or(bits, hn::IfThenElseZero(zero, sign));
-  }
-  return hn::BitCast(d, bits);
+  if constexpr (sums == Sums::odd) return add_to_odd<environment>(d, a, b);
+  static_assert(sums == Sums::odd || environment == direction_of(sums));
+  return hn::Add(a, b);
 #endif
 }
 
-template <Operation op, Sums sums, class D, class V = hn::Vec<D>>
+template <Operation op, Sums sums, int environment, class D, class V = hn::Vec<D>>
 HWY_INLINE V combine(D d, V a, V b, V c) {
-  if constexpr (op == Operation::add) return add_in<sums>(d, a, b);
-  else if constexpr (op == Operation::sub) return add_in<sums>(d, a, hn::Neg(b));
+  if constexpr (op == Operation::add) return add_in<sums, environment>(d, a, b);
+  else if constexpr (op == Operation::sub) return add_in<sums, environment>(d, a, hn::Neg(b));
   else if constexpr (op == Operation::mul) return hn::Mul(a, b);
   else if constexpr (op == Operation::div) return hn::Div(a, b);
   else if constexpr (op == Operation::sqrt) return hn::Sqrt(a);
-  else if constexpr (op == Operation::fma) return add_in<sums>(d, hn::Mul(a, b), c);
+  else if constexpr (op == Operation::fma) return add_in<sums, environment>(d, hn::Mul(a, b), c);
   else static_assert(handled<op>, "no kernel in vectors");
 }
 
@@ -85,7 +81,7 @@ HWY_INLINE V combine(D d, V a, V b, V c) {
 /// not become an exact zero where modes see the difference (to odd: quotients away from zero). Products keep their 2p
 /// bits where they are not below 2^-126; there embedded rounding to odd (or in the direction asked for) is as good.
 /// With it the sum of an fma, too, is rounded once, however small or large the product is.
-template <Operation op, Sums sums, class D, class V = hn::Vec<D>>
+template <Operation op, Sums sums, int environment, class D, class V = hn::Vec<D>>
 HWY_INLINE V combine_short(D d, V a, V b, V c) {
 #if HALFULP_EMBEDDED_ROUNDING
   if constexpr (op == Operation::mul)
@@ -97,23 +93,35 @@ HWY_INLINE V combine_short(D d, V a, V b, V c) {
   if constexpr (op == Operation::div)
     return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return div_toward<direction>(d, a, b); });
 #endif
-  if constexpr (op == Operation::div && sums != Sums::nearest && sums != Sums::zero) {
+#if HWY_NATIVE_FMA
+  if constexpr (op == Operation::fma && sums != Sums::odd) return hn::MulAdd(a, b, c);
+#endif
+  if constexpr (op == Operation::div && sums == Sums::odd) {
     const hn::RebindToUnsigned<D> du;
     const V quotient = hn::Div(a, b), least = hn::BitCast(d, hn::Set(du, 1));
     const auto vanished = hn::And(hn::And(hn::Eq(quotient, hn::Zero(d)), hn::Lt(hn::Abs(b), hn::Inf(d))),
                                   hn::Ne(a, hn::Zero(d)));
     return hn::Or(quotient, hn::IfThenElseZero(vanished, least));
   }
-  return combine<op, sums>(d, a, b, c);
+  return combine<op, sums, environment>(d, a, b, c);
 }
 
-/// Lanes of combine_short() whose product is rounded before it can be rounded to odd.
+#if !HALFULP_EMBEDDED_ROUNDING
+/// Whether combine_short() may round a product before it, or its sum, can be rounded to odd; or, without fma, twice.
+template <Operation op, Sums sums>
+inline constexpr bool may_lose = (op == Operation::mul && sums == Sums::odd) ||
+                                 (op == Operation::fma && (sums == Sums::odd || !HWY_NATIVE_FMA));
+
+/// Lanes where it does: the product is not a normal float, or, of an fma, may be beyond them.
 template <Operation op, class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
-  if constexpr (HALFULP_EMBEDDED_ROUNDING || (op != Operation::mul && op != Operation::fma)) return hn::FirstN(d, 0);
-  const auto nonzero = hn::Gt(hn::Min(hn::Abs(a), hn::Abs(b)), hn::Zero(d));
-  return hn::And(nonzero, hn::Lt(hn::Abs(hn::Mul(a, b)), hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min())));
+  using Limits = std::numeric_limits<hn::TFromD<D>>;
+  const V product = hn::Abs(hn::Mul(a, b));
+  const auto tiny = hn::And(hn::Gt(hn::Min(hn::Abs(a), hn::Abs(b)), hn::Zero(d)),
+                            hn::Lt(product, hn::Set(d, Limits::min())));
+  return op == Operation::fma ? hn::Or(tiny, hn::Ge(product, hn::Set(d, Limits::max()))) : tiny;
 }
+#endif
 
 /// Calls f with one of array_operations as a compile-time constant.
 template <class F>

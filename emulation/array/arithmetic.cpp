@@ -33,10 +33,11 @@ HWY_ATTR void combine_in_float(Operation operation, Sums rounding, const float* 
   with_sums(operation, rounding,
             [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>)
                 HWY_ATTR {
+                  const InDirection<direction_of(sums)> environment;
                   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
                     const auto x = hn::LoadU(d, a + i), y = info(op).arity > 1 ? hn::LoadU(d, b + i) : x,
                                z = info(op).arity > 2 ? hn::LoadU(d, c + i) : x;
-                    hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
+                    hn::StoreU(combine<op, sums, direction_of(sums)>(d, x, y, z), d, out + i);
                   }
                 });
 }
@@ -49,10 +50,11 @@ HWY_ATTR void combine_in_double(Operation operation, Sums rounding, const float*
   with_sums(operation, rounding,
             [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>)
                 HWY_ATTR {
+                  const InDirection<direction_of(sums)> environment;
                   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
                     const auto x = load(a + i), y = info(op).arity > 1 ? load(b + i) : x,
                                z = info(op).arity > 2 ? load(c + i) : x;
-                    hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
+                    hn::StoreU(combine<op, sums, direction_of(sums)>(d, x, y, z), d, out + i);
                   }
                 });
 }

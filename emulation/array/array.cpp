@@ -109,7 +109,7 @@ struct Conversion {
   }
 
   void by_plan(std::optional<Plan> plan, std::span<Out> out, Tally* tally) const {  // a copy: see remembered()
-    in_pieces(out, same_array(in, out), tally,
+    in_pieces(out, bytes_apart(in, out), tally,
               [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
                 const DefaultEnvironment environment;
                 if (!plan || (tally && plan->flushes)) by_scalars(begin, size, to, part);
@@ -176,7 +176,7 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
     return decode_lanes(*kept, in.data(), out.data(), out.size());
   }
   const std::optional<WidenPlan> plan = kept;  // a copy: see remembered()
-  in_pieces(out, same_array(in, out), nullptr,
+  in_pieces(out, bytes_apart(in, out), nullptr,
             [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
               if (plan)
                 return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {

@@ -28,13 +28,15 @@ struct Pointers {
 /// Words of which any vector has a result: words.any_value() and store_any(), one vector after the other.
 template <class Words>
 struct InLanes {
+  template <Operation, RoundingMode mode>
+  static constexpr int environment = direction_of(mode);
   struct Key {};  // no result is lost
   static HWY_INLINE Key no_key() { return {}; }
   static HWY_INLINE bool lost(Key) { return false; }
 
   template <Operation op, RoundingMode mode>
   static HWY_INLINE VF result(VF a, VF b, VF c, Key&) {
-    return combine<op, sums_before(mode, op)>(df, a, b, c);
+    return combine<op, sums_before(mode, op), environment<op, mode>>(df, a, b, c);
   }
 
   /// Any operands, any number of them.
@@ -62,7 +64,8 @@ struct InLanes {
 };
 
 /// One operation in one mode. Words are one kind of code words: whether they are ordinary, how they become four vectors
-/// of floats, how operations on these are done and rounded, what is too special for that, and how that is done.
+/// of floats, how operations on these are done and rounded, in which environment, what is too special for that, and how
+/// that is done.
 template <class Words, Operation op, RoundingMode mode>
 struct Fused {
   using Code = typename Words::Code;
@@ -71,6 +74,7 @@ struct Fused {
 
   /// Four vectors at a time; those without special operands or results, nearly all, take the short way.
   static HWY_ATTR void all(const Words& given, P p, std::size_t count) {
+    const InDirection<Words::template environment<op, mode>> environment;
     const Words words = given;  // any() does not see this copy: neither it nor stores can change it
     const std::size_t lanes = hn::Lanes(df);
     const auto ordinary = [&](std::size_t i) HALFULP_ATTR_INLINE {

@@ -19,11 +19,15 @@ struct Bytes : InLanes<Bytes<Four>> {
   template <RoundingMode mode>
   using N = Narrow<float, mode, Cut::by_adder, false, Domain::codes>;
 
+  Bytes(const WidenPlan& widen, const NarrowPlan<std::uint32_t>& narrow)
+      : from(widen), to(narrow), are_finite(widen), four{widen} {}
   WidenPlan from;
   NarrowPlan<std::uint32_t> to;
+  Finite<Code> are_finite;
+  Four four;
 
-  HWY_INLINE bool finite(const Code* codes) const { return Finite<Code>(from)(codes); }
-  HWY_INLINE void load(const Code* codes, VF (&v)[4]) const { Four{from}(codes, v); }
+  HWY_INLINE bool finite(const Code* codes) const { return are_finite(codes); }
+  HWY_INLINE void load(const Code* codes, VF (&v)[4]) const { four(codes, v); }
   HWY_INLINE VF any_value(const Code* codes) const { return Widen<false, false>(from)(load_codes(du32, codes)); }
 
   template <Operation, RoundingMode mode>
@@ -48,10 +52,9 @@ HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<
                           std::size_t count) {
 #if HALFULP_F16C
   if (from.halves)
-    return fused(op, to.mode, Bytes<FourByHalves<Disguise::any, true, std::uint8_t>>{{}, from, to}, a, b, c, out,
-                 count);
+    return fused(op, to.mode, Bytes<FourByHalves<Disguise::any, true, std::uint8_t>>(from, to), a, b, c, out, count);
 #endif
-  fused(op, to.mode, Bytes<FourByLanes<Widen<false, false>, std::uint8_t>>{{}, from, to}, a, b, c, out, count);
+  fused(op, to.mode, Bytes<FourByLanes<Widen<false, false>, std::uint8_t>>(from, to), a, b, c, out, count);
 }
 
 // --- fp16 by F16C ---

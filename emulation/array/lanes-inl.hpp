@@ -10,6 +10,8 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
+#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 
@@ -74,8 +76,48 @@ HWY_INLINE V sub_one_if(D d, M mask, V v) {
 #define HALFULP_EMBEDDED_ROUNDING 0
 #endif
 
+/// Directions of rounding, as x86 counts them.
+inline constexpr int to_nearest = 0, down = 1, up = 2, to_zero = 3;
+
+/// The environment rounds in a direction for a scope, where instructions cannot say theirs; to nearest leaves it as it
+/// is. The scope is that of a loop from memory to memory: the fences keep its loads and stores inside.
+template <int direction>
+class InDirection {
+ public:
 #if HALFULP_EMBEDDED_ROUNDING
-/// a + b, a * b, a / b and a * b + c rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
+  HWY_INLINE InDirection() {}
+#else
+  HWY_INLINE InDirection() : saved_(get()) {
+    if constexpr (direction != to_nearest) set((saved_ & ~all) | shifted);
+    HWY_FENCE;
+  }
+  HWY_INLINE ~InDirection() {
+    HWY_FENCE;
+    if constexpr (direction != to_nearest) set((get() & ~all) | (saved_ & all));
+  }
+#endif
+  InDirection(const InDirection&) = delete;
+  InDirection& operator=(const InDirection&) = delete;
+
+#if !HALFULP_EMBEDDED_ROUNDING
+ private:
+#if HWY_ARCH_X86
+  static constexpr unsigned all = 3U << 13, shifted = static_cast<unsigned>(direction) << 13;
+  static HWY_INLINE unsigned get() { return direction == to_nearest ? 0 : _mm_getcsr(); }
+  static HWY_INLINE void set(unsigned bits) { _mm_setcsr(bits); }
+#else
+  static constexpr int directions[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+  static constexpr unsigned all = ~0U, shifted = static_cast<unsigned>(directions[direction]);
+  static unsigned get() { return direction == to_nearest ? 0 : static_cast<unsigned>(std::fegetround()); }
+  static void set(unsigned bits) { std::fesetround(static_cast<int>(bits)); }
+#endif
+  unsigned saved_;
+#endif
+};
+
+/// a + b, a * b, a / b and a * b + c rounded in a direction: with AVX-512 whatever the environment says, elsewhere in
+/// its own, which is this one (InDirection), and a * b is exact where there is no fma.
+#if HALFULP_EMBEDDED_ROUNDING
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_toward(D, V a, V b) {
   if constexpr (sizeof(hn::TFromD<D>) == 4)
@@ -99,6 +141,59 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
   if constexpr (sizeof(hn::TFromD<D>) == 4)
     return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+}
+#else
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V add_toward(D, V a, V b) {
+  return hn::Add(a, b);
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V mul_toward(D, V a, V b) {
+  return hn::Mul(a, b);
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V div_toward(D, V a, V b) {
+  return hn::Div(a, b);
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V fma_toward(D, V a, V b, V c) {
+  return hn::MulAdd(a, b, c);
+}
+#endif
+
+#if !HALFULP_EMBEDDED_ROUNDING
+/// What sum = a + b, truncated, lacks: exact, but for being truncated itself (Boldo, Graillat & Muller 2017). It is NaN
+/// where the sum is not finite.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V truncated_part(D d, V a, V b, V sum) {
+  const auto bits = [](V v) HWY_ATTR { return hn::BitCast(hn::RebindToSigned<D>(), v); };
+  const auto first = hn::Gt(bits(hn::Abs(a)), bits(hn::Abs(b)));  // (gcc 12 selects floats in four instructions)
+  const V larger = hn::BitCast(d, hn::IfThenElse(first, bits(a), bits(b))),
+          smaller = hn::BitCast(d, hn::IfThenElse(first, bits(b), bits(a)));
+  return hn::Sub(smaller, hn::Sub(sum, larger));
+}
+/// Lanes of a number other than zero. NaN is none.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE auto is_some(D d, V v) {
+  return hn::RebindMask(hn::RebindToSigned<D>(), hn::Gt(hn::Abs(v), hn::Zero(d)));
+}
+/// a + b rounded to odd: truncated, and odd if anything was lost. `environment`: its direction, toward zero or to
+/// nearest.
+template <int environment, class D, class V = hn::Vec<D>>
+HWY_INLINE V add_to_odd(D d, V a, V b) {
+  static_assert(environment == to_nearest || environment == to_zero);
+  const hn::RebindToSigned<D> di;
+  const V sum = hn::Add(a, b);
+  if constexpr (environment == to_zero) {
+    const auto lost = is_some(d, truncated_part(d, a, b, sum));
+    return hn::BitCast(d, hn::Or(hn::BitCast(di, sum), hn::IfThenElseZero(lost, hn::Set(di, 1))));
+  }
+  const V b_part = hn::Sub(sum, a);
+  const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
+  const auto lost = is_some(d, error);
+  const auto opposed = hn::Lt(hn::BitCast(di, hn::Xor(error, sum)), hn::Zero(di));
+  const auto truncated = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));
+  return hn::BitCast(d, hn::Or(truncated, hn::IfThenElseZero(lost, hn::Set(di, 1))));
 }
 #endif
 
@@ -202,6 +297,19 @@ HWY_INLINE void store_codes(DU du, V c0, V c1, V c2, V c3, Code* to) {
       const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
       _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi64(0xff, order, low));
       _mm512_storeu_si512(to + 32, _mm512_maskz_permutexvar_epi64(0xff, order, high));
+    }
+    return;
+  }
+#elif HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(hn::TFromD<DU>) == 4 && sizeof(Code) < 4) {
+    const __m256i low = _mm256_packus_epi32(c0.raw, c1.raw), high = _mm256_packus_epi32(c2.raw, c3.raw);
+    auto* const vectors = reinterpret_cast<__m256i*>(to);
+    if constexpr (sizeof(Code) == 1) {
+      const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+      _mm256_storeu_si256(vectors, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order));
+    } else {
+      _mm256_storeu_si256(vectors, _mm256_permute4x64_epi64(low, 0xd8));
+      _mm256_storeu_si256(vectors + 1, _mm256_permute4x64_epi64(high, 0xd8));
     }
     return;
   }

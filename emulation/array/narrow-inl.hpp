@@ -35,6 +35,13 @@ constexpr bool goes_by_halves(RoundingMode mode) {
          mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 }
 
+/// The direction in which sums with an aligner are rounded.
+constexpr int direction_of(RoundingMode mode) {
+  if (mode == RoundingMode::nearest_even) return to_nearest;
+  if (mode == RoundingMode::toward_positive) return up;
+  return mode == RoundingMode::toward_negative ? down : to_zero;
+}
+
 /// `careful`: something is flushed, or zeros have no sign.
 template <class T, RoundingMode mode, Cut cut, bool careful, Domain domain>
 class Narrow {
@@ -48,6 +55,9 @@ class Narrow {
   using VF = hn::Vec<D>;
   using VU = hn::Vec<DU>;
   using VI = hn::Vec<DI>;
+
+  /// Of the environment in which the functions below are called.
+  static constexpr int environment = linear ? to_nearest : direction_of(mode);
 
   explicit HWY_INLINE Narrow(const NarrowPlan<Bits>& plan) : plan_(plan) {}
 
@@ -64,7 +74,8 @@ class Narrow {
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
     if constexpr (careful) return with_sign(rounded, sign);
-    if constexpr (domain == Domain::values) return hn::OrAnd(rounded, x, set(sign_bit));
+    if constexpr (clears_signs) return pick_bits(set(sign_bit), x, rounded);
+    else if constexpr (domain == Domain::values) return hn::OrAnd(rounded, x, set(sign_bit));
     else return pick_bits(set(plan_.code_magnitude), rounded, hn::ShiftRightSame(x, plan_.sign_shift));
   }
 
@@ -155,10 +166,10 @@ class Narrow {
   static constexpr int fraction_bits = Carrier<T>::format.fraction_bits;
   static constexpr bool directed = mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 
-#if HALFULP_EMBEDDED_ROUNDING
-  static constexpr int direction = mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF
-                                                                         : _MM_FROUND_TO_POS_INF;
-#endif
+  static constexpr int direction = direction_of(mode);
+  /// Whether the environment makes -0 of what cancels.
+  static constexpr bool clears_signs = domain == Domain::values && !linear && !HALFULP_EMBEDDED_ROUNDING &&
+                                       mode == RoundingMode::toward_negative;
 
 #if HALFULP_EMBEDDED_ROUNDING
   HWY_INLINE auto one_by_halves(VU x) const {
@@ -184,9 +195,6 @@ class Narrow {
   static HWY_INLINE VU one_if(hn::Mask<DI> mask, VU v) {
     return hn::BitCast(du, add_one_if(di, mask, hn::BitCast(di, v)));
   }
-  static HWY_INLINE VU one_less_if(hn::Mask<DI> mask, VU v) {
-    return hn::BitCast(du, sub_one_if(di, mask, hn::BitCast(di, v)));
-  }
   static HWY_INLINE bool none(hn::Mask<DI> mask) {
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (sizeof(T) == 4) return _kortestz_mask16_u8(mask.raw, mask.raw);
@@ -199,10 +207,6 @@ class Narrow {
   /// One of two constants by the sign of x.
   static HWY_INLINE VU choose(VU x, const std::array<Bits, 2>& by_sign) {
     return select(negative(x), set(by_sign[1]), set(by_sign[0]));
-  }
-  /// Lanes that a directed mode rounds away from zero, by their sign bits.
-  static HWY_INLINE hn::Mask<DI> away(VU x) {
-    return mode == RoundingMode::toward_negative ? negative(x) : hn::Gt(hn::BitCast(di, x), hn::Set(di, -1));
   }
 
   HWY_INLINE VU magnitude_of(VU x) const {
@@ -222,6 +226,7 @@ class Narrow {
 
   /// The result with its sign bit where it goes; a zero that has none gets none.
   HWY_INLINE VU with_sign(VU rounded, VU sign) const {
+    if constexpr (clears_signs) rounded = hn::AndNot(set(sign_bit), rounded);
     if constexpr (domain == Domain::codes) rounded = hn::And(rounded, set(plan_.code_magnitude));
     if constexpr (domain != Domain::values) sign = hn::ShiftRightSame(sign, plan_.sign_shift);
     if (!careful || !plan_.unsigned_zero) return hn::Or(rounded, sign);
@@ -300,25 +305,14 @@ class Narrow {
   /// x rounded to nearest, up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade
   /// whatever the sign of x: two bits at least are dropped.
   HWY_INLINE VF signed_value(VF x, VU binade) const {
-#if HALFULP_EMBEDDED_ROUNDING
     const VF factor = as_float(
         set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2));
     if constexpr (mode == RoundingMode::nearest_even)
       return hn::NegMulAdd(as_float(binade), factor, hn::MulAdd(as_float(binade), factor, x));
     else return hn::NegMulAdd(as_float(binade), factor, fma_toward<direction>(d, as_float(binade), factor, x));
-#else
-    const VF aligner = as_float(hn::Add(binade, set(plan_.align + (fraction_mask + 1) / 2)));
-    const VF nearest = hn::Sub(hn::Add(x, aligner), aligner);
-    if constexpr (mode == RoundingMode::nearest_even) return nearest;
-    const VF unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail) << fraction_bits)));
-    if constexpr (mode == RoundingMode::toward_positive)
-      return hn::Add(nearest, hn::IfThenElseZero(hn::Lt(nearest, x), unit));
-    else return hn::Sub(nearest, hn::IfThenElseZero(hn::Gt(nearest, x), unit));
-#endif
   }
 
   // C = binade * 2^tail, of which fused multiplications need no instruction: the product is exact.
-#if HALFULP_EMBEDDED_ROUNDING
   HWY_INLINE VF scale() const {
     return as_float(set(align() + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits)));
   }
@@ -328,11 +322,6 @@ class Narrow {
   }
   HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::MulAdd(as_float(binade), scale(), v); }
   HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::NegMulAdd(as_float(binade), scale(), v); }
-#else
-  HWY_INLINE VF aligner(VU binade) const { return as_float(hn::Add(binade, set(align()))); }
-  HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::Add(v, aligner(binade)); }
-  HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::Sub(v, aligner(binade)); }
-#endif
 
   /// Bits of aligner + u rounded by the mode to the aligner's last bit, which weighs as much as the last bit kept of u.
   /// The bits are consecutive integers: one more is one unit more.
@@ -343,28 +332,18 @@ class Narrow {
     } else if constexpr (mode == RoundingMode::toward_zero) {
       return truncated_sum(x, binade);
     } else if constexpr (directed) {
-      return directed_sum(u, with_sign, binade);
+      return directed_sum(with_sign, binade);
     } else if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
-#if HALFULP_EMBEDDED_ROUNDING
       // Half a unit more, truncated. Where ties go toward zero it is a little less than half a unit, and less than what
       // the last bit of x weighs wherever x is half a unit or more.
       const Bits less = mode == RoundingMode::nearest_to_zero ? 1 : 0;
       const VF half = as_float(
           set((static_cast<Bits>(Carrier<T>::format.bias - fraction_bits + plan_.tail - 1) << fraction_bits) - less));
-      return truncated_sum(fma_toward<_MM_FROUND_TO_ZERO>(d, as_float(binade), half, x), binade);
-#else
-      const VF half_unit = as_float(
-          hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
-      // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
-      const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
-      if constexpr (mode == RoundingMode::nearest_away)
-        return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
-      else return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
-#endif
+      return truncated_sum(fma_toward<to_zero>(d, as_float(binade), half, x), binade);
     } else if constexpr (mode == RoundingMode::to_odd) {
       const VU sum = truncated_sum(x, binade);
 #if HALFULP_EMBEDDED_ROUNDING  // the same, or neighbours, whose last bits differ
-      const VU above = as_bits(plus_aligner<_MM_FROUND_TO_POS_INF>(x, binade));
+      const VU above = as_bits(plus_aligner<up>(x, binade));
       return hn::OrAnd(sum, above, set(1));
 #else
       const VF rounded = minus_aligner(as_float(sum), binade);
@@ -380,27 +359,11 @@ class Narrow {
   }
 
   /// x + C toward zero, for 0 <= x < C.
-  HWY_INLINE VU truncated_sum(VF x, VU binade) const {
-#if HALFULP_EMBEDDED_ROUNDING
-    return as_bits(plus_aligner<_MM_FROUND_TO_ZERO>(x, binade));
-#else
-    const VF sum = plus_aligner(x, binade);
-    return one_less_if(as_int(hn::Gt(minus_aligner(sum, binade), x)), as_bits(sum));
-#endif
-  }
+  HWY_INLINE VU truncated_sum(VF x, VU binade) const { return as_bits(plus_aligner<to_zero>(x, binade)); }
 
   /// The sum's sign bit is that of x, for those whom it disturbs to take off.
-  HWY_INLINE VU directed_sum(VU u, VU x, VU binade) const {
-#if HALFULP_EMBEDDED_ROUNDING
-    (void)u;
+  HWY_INLINE VU directed_sum(VU x, VU binade) const {
     return as_bits(plus_aligner<direction>(as_float(x), hn::OrAnd(binade, x, set(sign_bit))));
-#else
-    const VF sum = plus_aligner(as_float(u), binade), rounded = minus_aligner(sum, binade);
-    const auto outward = away(x);
-    const auto up = hn::And(outward, as_int(hn::Lt(rounded, as_float(u))));
-    const auto down = hn::AndNot(outward, as_int(hn::Gt(rounded, as_float(u))));
-    return one_less_if(down, one_if(up, as_bits(sum)));
-#endif
   }
 
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal

@@ -76,9 +76,9 @@ inline bool one_piece(std::size_t size) { return size <= grain; }
 
 /// f(begin, size, to, tally, streams) over pieces of an array, on all cores, in whatever environment: results of
 /// elements from `begin` on go to `to`, past the caches where `streams` says so: to large arrays, unless operands are
-/// there.
+/// there (operand_bytes = 0).
 template <class Out, class F>
-void in_pieces(std::span<Out> out, bool in_place, Tally* tally, const F& f) {
+void in_pieces(std::span<Out> out, std::size_t operand_bytes, Tally* tally, const F& f) {
   if (one_piece(out.size())) {
     Tally all;
     f(0, out.size(), out.data(), all, false);
@@ -86,7 +86,7 @@ void in_pieces(std::span<Out> out, bool in_place, Tally* tally, const F& f) {
     return;
   }
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % sizeof(Out) == 0;
-  const bool streams = !in_place && aligned && leaves_caches(out.size_bytes());
+  const bool streams = operand_bytes > 0 && aligned && leaves_caches(operand_bytes + out.size_bytes());
   std::mutex mutex;
   const auto piece = [&](std::size_t begin, std::size_t size) {
     Tally part;
@@ -114,6 +114,11 @@ void by_blocks(bool streams, std::size_t begin, std::size_t size, Out* to, const
 template <class In, class Out>
 bool same_array(std::span<const In> in, std::span<Out> out) {
   return static_cast<const void*>(in.data()) == static_cast<const void*>(out.data());
+}
+/// Bytes of an operand; 0 if results go there.
+template <class In, class Out>
+std::size_t bytes_apart(std::span<const In> in, std::span<Out> out) {
+  return same_array(in, out) ? 0 : in.size_bytes();
 }
 
 inline void count_result(Tally& tally, const FloatFormat& f, const Rounded& result) {

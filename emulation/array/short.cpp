@@ -17,19 +17,21 @@ struct Short {
   using Code = C;
   template <RoundingMode mode>
   using N = Narrow<float, mode, cut, false, Domain::codes>;
+  template <Operation op, RoundingMode mode>
+  static constexpr int environment = sums_before_short(mode, op) == Sums::odd ? to_zero : direction_of(mode);
 #if HALFULP_EMBEDDED_ROUNDING
   struct Key {};  // nothing is lost
   static HWY_INLINE Key no_key() { return {}; }
   static HWY_INLINE bool lost(Key) { return false; }
-  template <Operation op>
+  template <Operation op, Sums sums>
   static HWY_INLINE void note_lost(VF, VF, Key&) {}
 #else
   using Key = VF;
   static HWY_INLINE Key no_key() { return hn::Zero(df); }
   static HWY_INLINE bool lost(Key key) { return !hn::AllTrue(df, hn::Eq(key, hn::Zero(df))); }
-  template <Operation op>
+  template <Operation op, Sums sums>
   static HWY_INLINE void note_lost(VF a, VF b, Key& key) {
-    key = hn::Or(key, hn::IfThenElseZero(loses<op>(df, a, b), hn::Set(df, 1)));
+    if constexpr (may_lose<op, sums>) key = hn::Or(key, hn::IfThenElseZero(loses<op>(df, a, b), hn::Set(df, 1)));
   }
 #endif
 
@@ -58,8 +60,9 @@ struct Short {
   template <Operation op, RoundingMode mode>
   static HWY_INLINE VF result(VF a, VF b, VF c, Key& key) {
     if constexpr (exact_products<op, mode>) return hn::Mul(a, b);
-    note_lost<op>(a, b, key);
-    return combine_short<op, sums_before_short(mode, op)>(df, a, b, c);
+    constexpr Sums sums = sums_before_short(mode, op);
+    note_lost<op, sums>(a, b, key);
+    return combine_short<op, sums, environment<op, mode>>(df, a, b, c);
   }
   /// In the nearest modes only NaN is: what overflows becomes the infinity, as a float or by a carry. In other modes,
   /// and where the product of an fma overflows by itself, an infinity may have been a number that does not.

@@ -8,9 +8,9 @@
 
 namespace halfulp::array {
 
-/// Whether an array of results is written past the caches: if it is as large as what a core can keep there, its
-/// beginning leaves the cache before anybody can read it. An ordinary store would first read the line that it
-/// overwrites, a third of all traffic.
+/// Whether results are written past the caches: if they and their operands, so many bytes, are as large as what a core
+/// can keep there, the first ones leave the cache before anybody can read them. An ordinary store would first read the
+/// line that it overwrites, a third of all traffic.
 bool leaves_caches(std::size_t bytes);
 
 /// Elements before the first place that is a vector's, where `lanes` elements make a vector.

@@ -139,6 +139,7 @@ template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain d
 HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
                      Out* out, std::size_t count) {
   using S = Sweep<T, Out, mode, cut, careful, domain>;
+  const InDirection<S::N::environment> environment;
   if constexpr (mode != RoundingMode::stochastic) {
     S::all(plan, in, out, count, nullptr);
   } else {

@@ -86,7 +86,10 @@ class Widen {
     // Normal: the exponent field moves up. Subnormal: 2^emin + value has the same fields one exponent higher.
     const VU normal = hn::Add(fields, set(plan_.emin - 0x0080'0000u));
     const VU above = hn::Add(fields, set(plan_.emin));
-    const auto subnormal = hn::BitCast(di, hn::Sub(hn::BitCast(d, above), hn::BitCast(d, set(plan_.emin))));
+    VF subnormal = hn::Sub(hn::BitCast(d, above), hn::BitCast(d, set(plan_.emin)));
+#if !HALFULP_EMBEDDED_ROUNDING
+    subnormal = hn::Abs(subnormal);  // where the environment rounds down, it makes -0 of what cancels
+#endif
     return hn::Or(pick(small, hn::BitCast(du, subnormal), normal), sign);
   }
 

@@ -32,13 +32,21 @@ struct RunningSums {
   static HWY_INLINE V next(const StepRule& rule, V s, V a, V b) {
     if constexpr (product_way == Way::fused)
       return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd_sum>(a, b, s));
-    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd_sum>(s, product(rule, a, b)));
+    const V p = product(rule, a, b);
+#if !HALFULP_EMBEDDED_ROUNDING
+    if constexpr (direction == Direction::odd && odd_sum && sum_way == Way::aligned) {
+      // What the sum has lost is found out while it is aligned.
+      const V sum = hn::Add(s, p), part = array::HWY_NAMESPACE::truncated_part(d, s, p, sum);
+      return aligned_to_odd<sum_fix>(rule.sum, sum, hn::RebindMask(du, array::HWY_NAMESPACE::is_some(d, part)));
+    }
+#endif
+    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<direction, odd_sum>(s, p));
   }
 
   /// The larger magnitude, where sums are watched. One such number for all rows would wait for itself.
   static HWY_INLINE V watched(V most, V s) {
     if constexpr (sum_fix != Fix::watched) return most;
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
     return V{_mm512_range_ps(most.raw, s.raw, 0b1011)};
 #else
     return hn::Max(most, hn::Abs(s));
@@ -82,9 +90,11 @@ struct RunningSums {
     if constexpr (lanes == panel_columns) {
       return rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
     } else {
-      // 16 registers. Eight sums at once hide an adder's latency; a stage that rounds has constants in registers too.
-      constexpr bool by_operations = product_way <= Way::plain && sum_way == Way::plain;
-      constexpr std::size_t together = lanes == 1 ? 1 : 2, few = (by_operations ? 8 : 4) / together;
+      // 16 registers. Eight sums at once hide an adder's latency, and that of rounding to odd; another stage that
+      // rounds has constants in registers too.
+      constexpr bool by_operations = product_way <= Way::plain && sum_way == Way::plain,
+                     waits = by_operations || (direction == Direction::odd && odd_sum);
+      constexpr std::size_t together = lanes == 1 ? 1 : 2, few = (waits ? 8 : 4) / together;
       for (std::size_t r = 0; r < panel_rows; r += few)
         for (std::size_t j = 0; j < panel_columns; j += together * lanes)
           if (!rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j))
@@ -96,7 +106,7 @@ struct RunningSums {
   static HWY_ATTR HWY_NOINLINE void add(const StepRule& rule, const float* x, const float* y, float* out) {
     const StepRule constants = rule;
     for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
-      const V v = added<odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)),
+      const V v = added<direction, odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)),
               r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
       hn::StoreU(sum_way == Way::aligned ? hn::CopySign(r, v) : r, d, out + i);
     }
@@ -130,13 +140,13 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
 /// f(RunningSums<...>{}) for a rule.
 template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
-  constexpr bool to_odd = direction == Direction::odd && HALFULP_ODD,
-                 odd_first = (direction == Direction::nearest || direction == Direction::ties_to_zero || to_odd) &&
-                             HALFULP_ODD;
+  constexpr bool to_odd = direction == Direction::odd,
+                 odd_first = direction == Direction::nearest || direction == Direction::ties_to_zero || to_odd;
   const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>,
                                                                              Is<sum_fix>) HWY_ATTR {
-    constexpr bool products = odd_first && (product == Way::aligned || product == Way::linear),
-                   sums = odd_first &&
+    constexpr bool products = HALFULP_EMBEDDED_ROUNDING && odd_first &&
+                              (product == Way::aligned || product == Way::linear),
+                   sums = odd_first && (HALFULP_EMBEDDED_ROUNDING || product != Way::fused) &&
                           (sum == Way::aligned || (sum == Way::linear && (product == Way::fused || to_odd)));
     const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR {
       f(RunningSums<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{});
@@ -212,7 +222,8 @@ HWY_ATTR void add(const StepRule& rule, const float* x, const float* y, float* o
 }
 
 HWY_ATTR bool can_run(const StepRule& rule) {
-  return (!(rule.odd_product || rule.odd_sum) || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA);
+  const bool fused = rule.product.way == Way::fused;
+  return (HALFULP_EMBEDDED_ROUNDING || !(rule.odd_product || (rule.odd_sum && fused))) && (!fused || HWY_NATIVE_FMA);
 }
 
 // The range of operands, and zeros and NaN in results.

@@ -67,7 +67,7 @@ struct StepRule {
   Rounder product, sum;
   Direction direction = Direction::nearest;
   /// To nearest, ties to even or toward zero, and to odd: the multiplication, or the addition (or fma), rounds to odd
-  /// before the stage rounds. This needs embedded rounding.
+  /// before the stage rounds (see runs()).
   bool odd_product = false, odd_sum = false;
   /// Of running sums. Compensated sums take no fma and nothing to odd. Their products have the fix of their sums, if
   /// these have a way `aligned`; clamp is not among them, because differences can be NaN where operands are finite.
@@ -120,7 +120,7 @@ void run_stochastic_tile(const StepRule& rule, const Draws& draws, std::uint64_t
 /// add_tiles, likewise.
 void add_tiles_stochastically(const StepRule& rule, std::uint64_t drawn, const TileStream& stream, const float* x,
                               const float* y, float* out);
-/// Whether this CPU can: the exponents of floats are numbers for AVX-512.
+/// Whether this CPU can: it has AVX2.
 bool runs_stochastic();
 
 /// The magnitudes of a tile's operands.
@@ -140,7 +140,8 @@ struct Oddities {
 };
 Oddities oddities_of(const float* tile);
 
-/// Whether this CPU can run a rule. Rounding to odd needs AVX-512's embedded rounding; `fused` needs fma.
+/// Whether this CPU can run a rule. Rounding products or an fma to odd needs AVX-512's embedded rounding; `fused` needs
+/// fma.
 bool runs(const StepRule& rule);
 
 }  // namespace halfulp::products

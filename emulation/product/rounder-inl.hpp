@@ -21,6 +21,7 @@
 #define HALFULP_PRODUCTS_ROUNDER_INL
 #endif
 
+#include <halfulp/emulation/array/lanes-inl.hpp>
 #include <halfulp/emulation/product/kernels.hpp>
 
 #include <hwy/highway.h>
@@ -34,13 +35,6 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#undef HALFULP_ODD
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-#define HALFULP_ODD 1
-#else
-#define HALFULP_ODD 0
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::products::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -51,7 +45,7 @@ inline constexpr hn::RebindToSigned<decltype(d)> di;
 using V = hn::Vec<decltype(d)>;
 using VU = hn::Vec<decltype(du)>;
 
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
 /// One of two neighbours (or equals): the odd one.
 HWY_INLINE V odd_of(V low, V high) {
   return hn::IfThenElse(hn::RebindMask(d, hn::TestBit(hn::BitCast(du, low), hn::Set(du, 1))), low, high);
@@ -60,16 +54,20 @@ HWY_INLINE V odd_of(V low, V high) {
 
 template <bool odd>
 HWY_INLINE V multiplied(V a, V b) {
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
   if constexpr (odd)
     return odd_of(V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
                   V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
 #endif
   return hn::Mul(a, b);
 }
-template <bool odd>
+template <Direction direction, bool odd>
 HWY_INLINE V added(V a, V b) {
-#if HALFULP_ODD
+#if !HALFULP_EMBEDDED_ROUNDING
+  constexpr int environment = direction < Direction::zero ? array::HWY_NAMESPACE::to_nearest
+                                                          : array::HWY_NAMESPACE::to_zero;
+  if constexpr (odd) return array::HWY_NAMESPACE::add_to_odd<environment>(d, a, b);
+#else
   if constexpr (odd)
     return odd_of(V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
                   V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
@@ -78,7 +76,7 @@ HWY_INLINE V added(V a, V b) {
 }
 template <bool odd>
 HWY_INLINE V multiplied_and_added(V a, V b, V s) {
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
   if constexpr (odd)
     return odd_of(V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
                   V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
@@ -92,7 +90,7 @@ HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   // NaN is what the adder makes of Inf and NaN: comparisons are such that it counts as beyond.
   const auto exchanged = [&](V x, V limit, V otherwise) HWY_ATTR {  // unless x <= limit
     const V beyond = hn::Set(d, rule.beyond);
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
     return V{_mm512_mask_mul_ps(otherwise.raw, _mm512_cmp_ps_mask(x.raw, limit.raw, _CMP_NLE_UQ), v.raw, beyond.raw)};
 #else
     return hn::IfThenElse(hn::Le(x, limit), otherwise, hn::Mul(v, beyond));
@@ -107,23 +105,36 @@ HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   if constexpr (fix == Fix::over_down) return exchanged(least, rounded, hn::Min(rounded, max));
 }
 
+/// The power of two of v, with its sign or without; of products at least 2^emin.
+template <bool is_signed, bool product>
+HWY_INLINE V power_of(const Rounder& rule, V v) {
+  const V power = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, is_signed ? 0xff80'0000u : 0x7f80'0000u))),
+          emin = hn::Set(d, rule.emin);
+  if constexpr (!product) return power;
+  if constexpr (!is_signed) return hn::Max(power, emin);
+#if HALFULP_EMBEDDED_ROUNDING
+  return V{_mm512_range_ps(power.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
+#else
+  return hn::CopySignToAbs(hn::Max(hn::Abs(power), emin), v);
+#endif
+}
+
+#if !HALFULP_EMBEDDED_ROUNDING
+/// A sum rounded to odd by the adder, in an environment that truncates. `lost`: lanes in which v was truncated itself.
+template <Fix fix, class M>
+HWY_INLINE V aligned_to_odd(const Rounder& rule, V v, M lost) {
+  const V scale = hn::Set(d, rule.scale), power = power_of<true, false>(rule, v), sum = hn::MulAdd(power, scale, v);
+  const auto inexact = hn::RebindMask(du, hn::Ne(hn::NegMulAdd(power, scale, sum), v));
+  // The last one kept is the last one of the sum.
+  const VU odd = hn::IfThenElseZero(hn::Or(inexact, lost), hn::Set(du, 1));
+  return fixed<fix>(rule, hn::NegMulAdd(power, scale, hn::BitCast(d, hn::Or(hn::BitCast(du, sum), odd))), v);
+}
+#endif
+
 /// v rounded by the adder. Where it truncates C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
 template <Direction direction, bool product, Fix fix>
 HWY_INLINE V aligned(const Rounder& rule, V v) {
-  constexpr bool is_signed = direction >= Direction::zero;
-  const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale);
-  V power = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, is_signed ? 0xff80'0000u : 0x7f80'0000u)));
-  if constexpr (product) {
-    if constexpr (is_signed) {
-#if HALFULP_ODD
-      power = V{_mm512_range_ps(power.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
-#else
-      power = hn::CopySignToAbs(hn::Max(hn::Abs(power), emin), v);
-#endif
-    } else {
-      power = hn::Max(power, emin);
-    }
-  }
+  const V scale = hn::Set(d, rule.scale), power = power_of<direction >= Direction::zero, product>(rule, v);
   V moved = v;
   if constexpr (direction == Direction::ties_to_zero)
     moved = hn::NegMulAdd(v, hn::Set(d, 0x1p-24f), v);  // the next float toward zero
@@ -147,7 +158,7 @@ HWY_INLINE V linear(const Rounder& rule, V v) {
     const VU last = hn::Set(du, std::uint32_t{1} << rule.tail);
     sum = hn::Add(x, hn::ShiftRight<1>(mask));
     const auto odd = hn::TestBit(x, last);
-#if HALFULP_ODD
+#if HALFULP_EMBEDDED_ROUNDING
     sum = VU{_mm512_mask_add_epi32(sum.raw, odd.raw, sum.raw, hn::Set(du, 1).raw)};
 #else
     sum = hn::Sub(sum, hn::VecFromMask(du, odd));

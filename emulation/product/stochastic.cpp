@@ -9,16 +9,24 @@
 
 #include <stdexcept>
 
+#undef HALFULP_STOCHASTIC
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86  // others lack shifts by lane, or were never tried
+#define HALFULP_STOCHASTIC 1
+#else
+#define HALFULP_STOCHASTIC 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::products::HWY_NAMESPACE {
 
-#if HALFULP_ODD
+#if HALFULP_STOCHASTIC
 
 /// The words of the tile's outputs, a block of four roundings at a time: Philox4x32-10 with a stream in each lane of 64
 /// bits, of which the upper halves are rubbish that nothing looks at.
 class TileWords {
-  static constexpr hn::FixedTag<std::uint64_t, panel_columns / 2> d64{};
-  using V64 = hn::Vec<hn::FixedTag<std::uint64_t, panel_columns / 2>>;
+  static constexpr hn::CappedTag<std::uint64_t, panel_columns / 2> d64{};
+  using V64 = hn::Vec<hn::CappedTag<std::uint64_t, panel_columns / 2>>;
+  static constexpr std::size_t lanes = hn::MaxLanes(d64), parts = panel_columns / lanes;
 
  public:
   static constexpr std::size_t row_words = 4 * panel_columns;
@@ -32,12 +40,12 @@ class TileWords {
     for (std::size_t r = 0; r < panel_rows; ++r) {
       const std::uint64_t first = tile.first + r * tile.row_step;
       common_ = common_ && first >> 32 == high_ && (first + panel_columns - 1) >> 32 == high_;
-      for (std::size_t half = 0; half < 2; ++half)
-        hn::Store(hn::Add(hn::Set(d64, first + half * panel_columns / 2), hn::Iota(d64, 0)), d64, streams_[r][half]);
+      for (std::size_t part = 0; part < parts; ++part)
+        hn::Store(hn::Add(hn::Set(d64, first + part * lanes), hn::Iota(d64, 0)), d64, streams_[r][part]);
     }
     if (!common_) return;
     for (auto& row : streams_)
-      for (auto& half : row) hn::Store(times(hn::Load(d64, half), 0xCD9E'8D57u), d64, half);
+      for (auto& part : row) hn::Store(times(hn::Load(d64, part), 0xCD9E'8D57u), d64, part);
   }
 
   /// What the k-th rounding of each output draws: row r begins at [r * row_words].
@@ -62,8 +70,8 @@ class TileWords {
   /// The words after two rounds. Where streams differ only in their lowest word, one of the two products of a round is
   /// the same for all of them. Of the other ones, the first round's is the same for every block: the constructor has
   /// computed it.
-  HWY_INLINE HWY_ATTR Blocks start(std::size_t r, std::size_t half) const {
-    const V64 stream = hn::Load(d64, streams_[r][half]);
+  HWY_INLINE HWY_ATTR Blocks start(std::size_t r, std::size_t part) const {
+    const V64 stream = hn::Load(d64, streams_[r][part]);
     if (HWY_UNLIKELY(!common_)) {
       Blocks b{hn::Set(d64, block_), hn::Set(d64, block_ >> 32), stream, hn::ShiftRight<32>(stream)};
       mix(b, 0), mix(b, 1);
@@ -75,44 +83,71 @@ class TileWords {
     return {hn::Xor(stream, hn::Set(d64, (p1 >> 32) ^ keys_[1][0][0])), hn::Set(d64, p1),
             hn::Xor(upper(product), hn::Set(d64, p0 ^ keys_[1][1][0])), product};
   }
-  HWY_INLINE HWY_ATTR void finish(const Blocks& low, const Blocks& high, std::size_t r) {
+  HWY_INLINE HWY_ATTR void finish(const Blocks& low, const Blocks& high, std::size_t r, std::size_t part) {
     const auto put = [&](V64 a, V64 b, std::size_t word) HWY_ATTR {
       hn::Store(hn::ConcatEven(d32, hn::BitCast(d32, b), hn::BitCast(d32, a)), d32,
-                words_ + r * row_words + word * panel_columns);
+                words_ + r * row_words + word * panel_columns + part * lanes);
     };
     put(low.c0, high.c0, 0), put(low.c1, high.c1, 1), put(low.c2, high.c2, 2), put(low.c3, high.c3, 3);
   }
-  /// Two rows at a time: a single one would wait for its own multiplications.
+  /// Two rows at a time, or two parts of a row where registers are few: a single one would wait for its own
+  /// multiplications.
   HWY_ATTR HWY_NOINLINE void draw(std::uint64_t block) {
     block_ = block;
-    const auto rows = [&](std::size_t r, std::size_t q) HWY_ATTR {
-      Blocks a = start(r, 0), b = start(r, 1), c = start(q, 0), e = start(q, 1);
+    if constexpr (parts == 2) {
+      const auto rows = [&](std::size_t r, std::size_t q) HWY_ATTR {
+        Blocks a = start(r, 0), b = start(r, 1), c = start(q, 0), e = start(q, 1);
 #pragma GCC unroll 8  // a loop would copy the words that rounds exchange
-      for (int round = 2; round < 10; ++round) mix(a, round), mix(b, round), mix(c, round), mix(e, round);
-      finish(a, b, r), finish(c, e, q);
-    };
-    for (std::size_t r = 0; r < panel_rows; r += 2) rows(r, r + 1);
+        for (int round = 2; round < 10; ++round) mix(a, round), mix(b, round), mix(c, round), mix(e, round);
+        finish(a, b, r, 0), finish(c, e, q, 0);
+      };
+      for (std::size_t r = 0; r < panel_rows; r += 2) rows(r, r + 1);
+    } else {
+      const auto both = [&](std::size_t r, std::size_t part) HWY_ATTR {
+        Blocks a = start(r, part), b = start(r, part + 1);
+#pragma GCC unroll 8
+        for (int round = 2; round < 10; ++round) mix(a, round), mix(b, round);
+        finish(a, b, r, part);
+      };
+      for (std::size_t r = 0; r < panel_rows; ++r)
+        for (std::size_t part = 0; part < parts; part += 2) both(r, part);
+    }
   }
 
-  static constexpr hn::Repartition<std::uint32_t, hn::FixedTag<std::uint64_t, panel_columns / 2>> d32{};
-  alignas(64) std::uint64_t keys_[10][2][panel_columns / 2];
-  alignas(64) std::uint64_t streams_[panel_rows][2][panel_columns / 2];  ///< or, if common_, their first products
+  static constexpr hn::Repartition<std::uint32_t, hn::CappedTag<std::uint64_t, panel_columns / 2>> d32{};
+  alignas(64) std::uint64_t keys_[10][2][lanes];
+  alignas(64) std::uint64_t streams_[panel_rows][parts][lanes];  ///< or, if common_, their first products
   alignas(64) std::uint32_t words_[panel_rows * row_words];
   std::uint64_t block_ = ~std::uint64_t{0}, high_ = 0;
   bool common_ = true;  ///< the streams' upper words are the same
 };
 
-/// v * 2^(power - the exponent of scale), towards zero, in 32 bits.
+constexpr std::uint32_t sign_bit = 0x8000'0000u, exponent_field = 0x7f80'0000u, hidden_bit = 0x0080'0000u;
+
+/// v * 2^(power - the exponent of scale), towards zero, in 32 bits, for 0 <= v. If the result is not zero, `scale` is a
+/// normal number.
 HWY_INLINE VU scaled(V v, V scale, int power) {
+#if !HALFULP_EMBEDDED_ROUNDING
+  const VU bits = hn::BitCast(du, v), field = hn::And(bits, hn::Set(du, exponent_field)),
+           hidden = hn::Set(du, hidden_bit);
+  const VU significand = hn::Or(hn::Sub(bits, field), hn::Min(field, hidden));  // a subnormal number hides no bit
+  const VU distance = hn::Sub(hn::Max(field, hidden), hn::And(hn::BitCast(du, scale), hn::Set(du, exponent_field)));
+  const auto left = hn::Add(hn::ShiftRight<23>(hn::BitCast(di, distance)), hn::Set(di, power - 23));
+  return hn::Or(hn::Shl(significand, hn::BitCast(du, left)), hn::Shr(significand, hn::BitCast(du, hn::Neg(left))));
+#else
   const V exponent = hn::Sub(hn::Set(d, static_cast<float>(power)), V{_mm512_getexp_ps(scale.raw)});
   return VU{_mm512_cvttps_epu32(_mm512_scalef_ps(v.raw, exponent.raw))};
+#endif
 }
 
-/// Whether a fraction of 2^32 and a random word carry.
-HWY_INLINE auto carries(VU fraction, VU word) { return hn::Lt(hn::Add(fraction, word), word); }
-
-HWY_INLINE VU plus_where(hn::Mask<decltype(du)> where, VU v, std::uint32_t addend) {
-  return VU{_mm512_mask_add_epi32(v.raw, where.raw, v.raw, hn::Set(du, addend).raw)};
+/// v plus an addend where a fraction of 2^32 and a random word carry.
+HWY_INLINE VU plus_carry(VU fraction, VU word, VU v, std::uint32_t addend) {
+  const VU sum = hn::Add(fraction, word);
+#if HALFULP_EMBEDDED_ROUNDING
+  return VU{_mm512_mask_add_epi32(v.raw, hn::Lt(sum, word).raw, v.raw, hn::Set(du, addend).raw)};
+#else
+  return hn::Add(v, hn::IfThenZeroElse(hn::Eq(hn::Max(sum, word), sum), hn::Set(du, addend)));
+#endif
 }
 
 /// Where a float's last `tail` bits are all that is cut off.
@@ -124,23 +159,33 @@ HWY_INLINE V by_integers(const Rounder& rule, V v, VU word) {
 
 /// Where the format's subnormal numbers end earlier than its precision.
 HWY_INLINE V by_adder(const Rounder& rule, V v, VU word) {
-  const V magnitude = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, 0xff80'0000u))),
-          power = V{_mm512_range_ps(magnitude.raw, hn::Set(d, rule.emin).raw, 0b0011)}, scale = hn::Set(d, rule.scale);
+  const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale),
+          binade = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, sign_bit | exponent_field)));
+#if HALFULP_EMBEDDED_ROUNDING
+  const V power = V{_mm512_range_ps(binade.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
+#else
+  const V power = hn::CopySignToAbs(hn::Max(hn::Abs(binade), emin), v);
+#endif
   const V cut = hn::MulAdd(power, scale, v), rest = hn::Abs(hn::Sub(v, hn::NegMulAdd(power, scale, cut)));
   // A unit is 2^(tail - 23) of the power of two.
-  const auto up = carries(scaled(rest, power, 55 - rule.tail), word);
-  return hn::CopySign(hn::NegMulAdd(power, scale, hn::BitCast(d, plus_where(up, hn::BitCast(du, cut), 1))), v);
+  const VU sum = plus_carry(scaled(rest, power, 55 - rule.tail), word, hn::BitCast(du, cut), 1);
+  return hn::CopySign(hn::NegMulAdd(power, scale, hn::BitCast(d, sum)), v);
 }
 
 /// The sum of two floats: what it lacks is a fraction of its last place.
 HWY_INLINE V added_stochastically(const Rounder& rule, V x, V y, V sum, VU word) {
+#if HALFULP_EMBEDDED_ROUNDING
   const V larger = V{_mm512_range_ps(x.raw, y.raw, 0b0111)}, smaller = V{_mm512_range_ps(x.raw, y.raw, 0b0110)};
   const V lost = hn::Sub(smaller, hn::Sub(sum, larger));  // of the sign of the sum, or none; NaN if that is not finite
   const hn::Mask<decltype(du)> some{_mm512_cmp_ps_mask(lost.raw, _mm512_setzero_ps(), _CMP_NEQ_OQ)};
+#else
+  const V lost = array::HWY_NAMESPACE::truncated_part(d, x, y, sum);
+  const auto some = hn::RebindMask(du, hn::Eq(lost, lost));
+#endif
   const VU below = hn::IfThenElseZero(some, scaled(hn::Abs(lost), sum, 55 - rule.tail));
   const VU bits = hn::BitCast(du, sum), mask = hn::Set(du, (std::uint32_t{1} << rule.tail) - 1);
-  const auto up = carries(hn::Add(hn::ShiftLeftSame(bits, 32 - rule.tail), below), word);
-  return hn::BitCast(d, plus_where(up, hn::AndNot(mask, bits), std::uint32_t{1} << rule.tail));
+  const VU fraction = hn::Add(hn::ShiftLeftSame(bits, 32 - rule.tail), below);
+  return hn::BitCast(d, plus_carry(fraction, word, hn::AndNot(mask, bits), std::uint32_t{1} << rule.tail));
 }
 
 /// As `fixed`, of results in which infinities are still there.
@@ -170,12 +215,15 @@ struct StochasticSums {
                                          std::size_t a_step, const float* b, std::size_t b_step, float* out) {
     const StepRule constants = rule;
     TileWords words(stream);
-    V s[panel_rows], p[panel_rows];
-    const auto multiply = [&](std::uint64_t term, V(&to)[panel_rows]) HWY_ATTR {
+    constexpr std::size_t lanes = hn::MaxLanes(d), vectors = panel_columns / lanes;
+    V s[panel_rows][vectors], p[panel_rows][vectors];
+    const auto multiply = [&](std::uint64_t term, V(&to)[panel_rows][vectors]) HWY_ATTR {
       const std::uint32_t* const w = rounds ? words(term + draws.product) : nullptr;
-      const V column = hn::LoadU(d, b);
+      V column[vectors];
+      for (std::size_t j = 0; j < vectors; ++j) column[j] = hn::LoadU(d, b + j * lanes);
       for (std::size_t r = 0; r < panel_rows; ++r)
-        to[r] = product(constants, hn::Set(d, a[r]), column, w + r * TileWords::row_words);
+        for (std::size_t j = 0; j < vectors; ++j)
+          to[r][j] = product(constants, hn::Set(d, a[r]), column[j], w + r * TileWords::row_words + j * lanes);
     };
     multiply(drawn, s);
     drawn += draws.first_term;
@@ -183,19 +231,24 @@ struct StochasticSums {
       a += a_step, b += b_step;
       multiply(drawn, p);
       const std::uint32_t* const w = words(drawn + draws.sum);
-      for (std::size_t r = 0; r < panel_rows; ++r) s[r] = sum(constants, s[r], p[r], w + r * TileWords::row_words);
+      for (std::size_t r = 0; r < panel_rows; ++r)
+        for (std::size_t j = 0; j < vectors; ++j)
+          s[r][j] = sum(constants, s[r][j], p[r][j], w + r * TileWords::row_words + j * lanes);
     }
-    for (std::size_t r = 0; r < panel_rows; ++r) hn::StoreU(s[r], d, out + r * panel_columns);
+    for (std::size_t r = 0; r < panel_rows; ++r)
+      for (std::size_t j = 0; j < vectors; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
   }
 
   static HWY_ATTR HWY_NOINLINE void add(const StepRule& rule, std::uint64_t drawn, const TileStream& stream,
                                         const float* x, const float* y, float* out) {
     TileWords words(stream);
     const std::uint32_t* const w = words(drawn);
-    for (std::size_t r = 0; r < panel_rows; ++r) {
-      const V a = hn::LoadU(d, x + r * panel_columns), b = hn::LoadU(d, y + r * panel_columns);
-      hn::StoreU(sum(rule, a, b, w + r * TileWords::row_words), d, out + r * panel_columns);
-    }
+    for (std::size_t r = 0; r < panel_rows; ++r)
+      for (std::size_t j = 0; j < panel_columns; j += hn::Lanes(d)) {
+        const std::size_t at = r * panel_columns + j;
+        const V a = hn::LoadU(d, x + at), b = hn::LoadU(d, y + at);
+        hn::StoreU(sum(rule, a, b, w + r * TileWords::row_words + j), d, out + at);
+      }
   }
 };
 

@@ -303,7 +303,7 @@ TEST(LargeArrays, are_small_ones_in_a_row) {
   std::vector<std::uint8_t> codes(n + 3);
   for (std::size_t i = 0; i < n; ++i) in[i] = static_cast<float>(i % 99'991) * 0.001f - 40;
   const auto x = std::span<const float>(in);
-  for (const std::size_t count : {limit / 4 - 1, limit / 4 + 1003}) {
+  for (const std::size_t count : {limit / 8 - 1, limit / 8 + 1003}) {
     quantize(f, {.mode = RoundingMode::stochastic}, x.first(count), std::span(values).subspan(3, count), stream);
     std::vector<float> some(piece);
     for (std::size_t i = 0; i < count; i += piece) {
