@@ -23,15 +23,24 @@ struct Short {
   struct Key {};  // nothing is lost
   static HWY_INLINE Key no_key() { return {}; }
   static HWY_INLINE bool lost(Key) { return false; }
-  template <Operation op, Sums sums>
+  template <Operation op, RoundingMode mode>
   static HWY_INLINE void note_lost(VF, VF, Key&) {}
 #else
-  using Key = VF;
-  static HWY_INLINE Key no_key() { return hn::Zero(df); }
-  static HWY_INLINE bool lost(Key key) { return !hn::AllTrue(df, hn::Eq(key, hn::Zero(df))); }
-  template <Operation op, Sums sums>
+  using Key = hn::Vec<decltype(du32)>;  // of what is not lost, a large number in each lane
+  static HWY_INLINE Key no_key() { return hn::Set(du32, ~std::uint32_t{0}); }
+  static HWY_INLINE bool lost(Key key) {
+    return !hn::AllTrue(du32, hn::Eq(hn::Max(key, hn::Set(du32, least_normal - 1)), key));
+  }
+  template <Operation op, RoundingMode mode>
   static HWY_INLINE void note_lost(VF a, VF b, Key& key) {
-    if constexpr (may_lose<op, sums>) key = hn::Or(key, hn::IfThenElseZero(loses<op>(df, a, b), hn::Set(df, 1)));
+    constexpr Sums sums = sums_before_short(mode, op);
+    if constexpr (op == Operation::mul && is_nearest(mode)) {
+      // Products are exact where they are normal floats, and what became zero is zero in the format as well.
+      const auto magnitude = hn::BitCast(du32, hn::Abs(hn::Mul(a, b)));
+      key = hn::Min(key, hn::Sub(magnitude, hn::Set(du32, 1)));
+    } else if constexpr (may_lose<op, sums>) {
+      key = hn::IfThenZeroElse(hn::RebindMask(du32, loses<op>(df, a, b)), key);
+    }
   }
 #endif
 
@@ -61,7 +70,7 @@ struct Short {
   static HWY_INLINE VF result(VF a, VF b, VF c, Key& key) {
     if constexpr (exact_products<op, mode>) return hn::Mul(a, b);
     constexpr Sums sums = sums_before_short(mode, op);
-    note_lost<op, sums>(a, b, key);
+    note_lost<op, mode>(a, b, key);
     return combine_short<op, sums, environment<op, mode>>(df, a, b, c);
   }
   /// In the nearest modes only NaN is: what overflows becomes the infinity, as a float or by a carry. In other modes,
@@ -106,7 +115,7 @@ struct Short {
   /// is rounded to zero or to the smallest normal float is so in the format as well.) One instruction finds them.
   template <Operation op, RoundingMode mode>
   static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING && op == Operation::mul && is_nearest(mode);
-  static constexpr std::uint32_t upper = 0xffff'0000u;
+  static constexpr std::uint32_t upper = 0xffff'0000u, least_normal = 0x0080'0000u;
   HWY_INLINE VF value(const Code* codes) const {
     return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
   }

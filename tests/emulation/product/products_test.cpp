@@ -188,6 +188,23 @@ TEST(Products, StochasticSumsToTheLastBit) {
   });
 }
 
+/// The same where what a sum of floats lacks is a subnormal number: 2^-102 + (2^-117 + 2^-127).
+TEST(Products, StochasticSumsWithSubnormalRemainders) {
+  const auto model = std::get<DotModel>(parse_product_model("in=e2m1,b=e8m10,acc=e8m10,round=stochastic,seed=12"));
+  const FloatFormat& wide = model.second();
+  const std::uint64_t n = 1 << 20, sum = check::rounded(wide, 0x1p-102);
+  const std::vector<std::uint64_t> a(2, check::rounded(model.input, 1));
+  std::vector<std::uint64_t> b(2 * n, sum), wanted(n);
+  std::fill_n(b.begin() + n, n, check::rounded(wide, 0x1p-117 + 0x1p-127));
+  constexpr std::uint64_t fraction = (std::uint64_t{1} << 27) + (std::uint64_t{1} << 17);  // of 2^-112, times 2^32
+  for (std::uint64_t j = 0; j < n; ++j) wanted[j] = sum + ((rounding_bits(12, j, 4) + fraction) >> 32);
+  on_every_instruction_set([&](const char* set) {
+    std::vector<std::uint64_t> d(n);
+    gemm(model, GemmOperands{1, n, 2, std::span(a), std::span(b)}, std::span(d));
+    EXPECT_EQ(d, wanted) << set;
+  });
+}
+
 /// Results and operands that are tiny become zeros of their signs, in the stages that say so: operands of every kind,
 /// and small ones, whose products and sums lie around the smallest normal number.
 TEST(Products, Flushing) {
