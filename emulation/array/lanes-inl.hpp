@@ -15,6 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -101,7 +105,7 @@ class InDirection {
 
 #if !HALFULP_EMBEDDED_ROUNDING
  private:
-#if HWY_ARCH_X86
+#if defined(__SSE2__)
   static constexpr unsigned all = 3U << 13, shifted = static_cast<unsigned>(direction) << 13;
   static HWY_INLINE unsigned get() { return direction == to_nearest ? 0 : _mm_getcsr(); }
   static HWY_INLINE void set(unsigned bits) { _mm_setcsr(bits); }
