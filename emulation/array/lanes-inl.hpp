@@ -119,9 +119,8 @@ class InDirection {
 #endif
 };
 
-/// a + b, a * b, a / b and a * b + c rounded in a direction: with AVX-512 whatever the environment says, elsewhere in
-/// its own, which is this one (InDirection), and a * b is exact where there is no fma.
 #if HALFULP_EMBEDDED_ROUNDING
+/// a + b, a * b and a / b rounded in a direction, whatever the environment says.
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_toward(D, V a, V b) {
   if constexpr (sizeof(hn::TFromD<D>) == 4)
@@ -140,30 +139,20 @@ HWY_INLINE V div_toward(D, V a, V b) {
     return V{_mm512_maskz_div_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_div_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
 }
+#endif
+
+/// a * b + c rounded in a direction: with AVX-512 whatever the environment says, elsewhere in its own, which is this
+/// one (InDirection), and a * b is exact where there is no fma.
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V fma_toward(D, V a, V b, V c) {
+#if HALFULP_EMBEDDED_ROUNDING
   if constexpr (sizeof(hn::TFromD<D>) == 4)
     return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
-}
 #else
-template <int direction, class D, class V = hn::Vec<D>>
-HWY_INLINE V add_toward(D, V a, V b) {
-  return hn::Add(a, b);
-}
-template <int direction, class D, class V = hn::Vec<D>>
-HWY_INLINE V mul_toward(D, V a, V b) {
-  return hn::Mul(a, b);
-}
-template <int direction, class D, class V = hn::Vec<D>>
-HWY_INLINE V div_toward(D, V a, V b) {
-  return hn::Div(a, b);
-}
-template <int direction, class D, class V = hn::Vec<D>>
-HWY_INLINE V fma_toward(D, V a, V b, V c) {
   return hn::MulAdd(a, b, c);
-}
 #endif
+}
 
 #if !HALFULP_EMBEDDED_ROUNDING
 /// What sum = a + b, truncated, lacks: exact, but for being truncated itself (Boldo, Graillat & Muller 2017). It is NaN

@@ -122,16 +122,14 @@ class TileWords {
   bool common_ = true;  ///< the streams' upper words are the same
 };
 
-constexpr std::uint32_t sign_bit = 0x8000'0000u, exponent_field = 0x7f80'0000u, hidden_bit = 0x0080'0000u;
-
 /// v * 2^(power - the exponent of scale), towards zero, in 32 bits, for 0 <= v. If the result is not zero, `scale` is a
 /// normal number.
 HWY_INLINE VU scaled(V v, V scale, int power) {
 #if !HALFULP_EMBEDDED_ROUNDING
-  const VU bits = hn::BitCast(du, v), field = hn::And(bits, hn::Set(du, exponent_field)),
-           hidden = hn::Set(du, hidden_bit);
+  const VU exponent_field = hn::Set(du, 0x7f80'0000u), hidden = hn::Set(du, 0x0080'0000u);
+  const VU bits = hn::BitCast(du, v), field = hn::And(bits, exponent_field);
   const VU significand = hn::Or(hn::Sub(bits, field), hn::Min(field, hidden));  // a subnormal number hides no bit
-  const VU distance = hn::Sub(hn::Max(field, hidden), hn::And(hn::BitCast(du, scale), hn::Set(du, exponent_field)));
+  const VU distance = hn::Sub(hn::Max(field, hidden), hn::And(hn::BitCast(du, scale), exponent_field));
   const auto left = hn::Add(hn::ShiftRight<23>(hn::BitCast(di, distance)), hn::Set(di, power - 23));
   return hn::Or(hn::Shl(significand, hn::BitCast(du, left)), hn::Shr(significand, hn::BitCast(du, hn::Neg(left))));
 #else
@@ -159,13 +157,7 @@ HWY_INLINE V by_integers(const Rounder& rule, V v, VU word) {
 
 /// Where the format's subnormal numbers end earlier than its precision.
 HWY_INLINE V by_adder(const Rounder& rule, V v, VU word) {
-  const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale),
-          binade = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, sign_bit | exponent_field)));
-#if HALFULP_EMBEDDED_ROUNDING
-  const V power = V{_mm512_range_ps(binade.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
-#else
-  const V power = hn::CopySignToAbs(hn::Max(hn::Abs(binade), emin), v);
-#endif
+  const V power = power_of<true, true>(rule, v), scale = hn::Set(d, rule.scale);
   const V cut = hn::MulAdd(power, scale, v), rest = hn::Abs(hn::Sub(v, hn::NegMulAdd(power, scale, cut)));
   // A unit is 2^(tail - 23) of the power of two.
   const VU sum = plus_carry(scaled(rest, power, 55 - rule.tail), word, hn::BitCast(du, cut), 1);
