@@ -44,17 +44,17 @@ constexpr auto of_commands = std::to_array<Example>({
     {"run", "halfulp run underflow --config reports/second.json --backend emulated --out reports/again.json"},
     {"run", "halfulp run underflow --set input=gradients.npy --out reports/mine.json"},
     {"run",
-     "halfulp run training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=2 --store trials"},
+     "halfulp run training --set policies=fp32,bf16-sr --set width=32 --set steps=20 --set seeds=2 --store trials"},
     {"trials",
-     "halfulp trials training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=3 --store "
+     "halfulp trials training --set policies=fp32,bf16-sr --set width=32 --set steps=20 --set seeds=3 --store "
      "trials"},
     {"trial",
-     "halfulp trial training --set networks=mlp --set policies=fp32,bf16-sr --set steps=20 --set seeds=3 --store "
+     "halfulp trial training --set policies=fp32,bf16-sr --set width=32 --set steps=20 --set seeds=3 --store "
      "trials --part 1/2"},
     {"store", "halfulp store trials"},
     {"store", "halfulp store trials --check"},
     {"campaign",
-     "echo '{\"experiment\": \"training\", \"settings\": {\"networks\": \"mlp\", \"steps\": 20, \"seeds\": 2}, "
+     "echo '{\"experiment\": \"training\", \"settings\": {\"width\": 32, \"steps\": 20, \"seeds\": 2}, "
      "\"grid\": {\"policies\": [\"fp32,amp-bf16\", \"fp32,bf16-sr\"]}}' > sweep.json"},
     {"campaign", "halfulp campaign sweep.json --store trials --list"},
     {"campaign", "halfulp campaign sweep.json --store trials --out reports/campaign.json"},
@@ -84,7 +84,8 @@ constexpr auto of_commands = std::to_array<Example>({
     {"check", "halfulp check --backend recorded:amd-zen4 --tiles 1"},
     {"policies", "halfulp policies"},
     {"policies", "halfulp policies amp-fp16"},
-    {"recommend", "halfulp recommend --network mlp --budget 0.05 --set steps=20 --set seeds=1 --policy mine.json"},
+    {"recommend",
+     "halfulp recommend --network mlp --budget 0.05 --set width=32 --set steps=20 --set seeds=1 --policy mine.json"},
     {"recommend",
      "mkdir -p saved && cp gradients.npy saved && halfulp recommend --tensors saved --out reports/tensors.json"},
     {"profiles", "halfulp profiles"},
@@ -108,10 +109,12 @@ constexpr auto of_experiments = std::to_array<ExperimentExample>({
     {"collectives", "--set formats=bf16 --set ranks=8,64"},
     {"attribution", "--set formats=mxfp8e4m3,nvfp4 --set lengths=512"},
     {"scaling", "--set formats=mxfp8e4m3,nvfp4 --set rows=64"},
-    {"training", "--set networks=transformer --set policies=fp32,pure-fp16 --set steps=5 --set seeds=1"},
+    {"training",
+     "--set networks=transformer --set policies=fp32,pure-fp16 --set depth=1 --set context=16 --set steps=5 --set "
+     "seeds=1"},
     {"loss_scaling", "--set steps=4 --set gradient_steps=4"},
     {"grad_scaler", "--set micro_batches=1,4 --set largest=100"},
-    {"finetune", "--set policies=fp32,pure-bf16 --set steps=20 --set seeds=1"},
+    {"finetune", "--set policies=fp32,pure-bf16 --set width=32 --set steps=20 --set seeds=1"},
     {"optimizer", "--set networks=mlp --set groups=eps --set steps=5 --set seeds=1"},
     {"recommendation", "--set steps=10 --set seeds=1 --set formats=bf16"},
     {"operators", "--set formats=bf16 --set samples=1 --set scales=1"},

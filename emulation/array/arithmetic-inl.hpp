@@ -2,9 +2,9 @@
 //
 // Let p be the format's precision. Products are exact in the carrier where it has 2p bits. Quotients and square roots
 // of p-bit numbers are never closer to a (p + 1)-bit number than 2^-(2p + 1) of it, unless equal: rounded to nearest
-// with 2p + 2 bits they stay on their side of every value and midpoint (Figueroa 1995). Sums rounded to nearest
-// serve only nearest-even; for other modes they are rounded to odd (Boldo & Melquiond 2008), made of the sum and
-// its exact error (Knuth's TwoSum).
+// with 2p + 2 bits they stay on their side of every value and midpoint (Figueroa 1995). Sums, rounded in any direction
+// there, stay on their side of every midpoint, so that the nearest modes may round them. Other modes and an fma need
+// sums rounded to odd (Boldo & Melquiond 2008), or in the mode's own direction.
 #if defined(HALFULP_ARRAY_ARITHMETIC_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_ARITHMETIC_INL
 #undef HALFULP_ARRAY_ARITHMETIC_INL
@@ -95,6 +95,9 @@ HWY_INLINE V combine_short(D d, V a, V b, V c) {
 #endif
 #if HWY_NATIVE_FMA
   if constexpr (op == Operation::fma && sums != Sums::odd) return hn::MulAdd(a, b, c);
+#endif
+#if HWY_NATIVE_FMA && !HALFULP_EMBEDDED_ROUNDING
+  if constexpr (op == Operation::fma) return odd_if_truncated(d, hn::Mul(a, b), c, hn::MulAdd(a, b, c));
 #endif
   if constexpr (op == Operation::div && sums == Sums::odd) {
     const hn::RebindToUnsigned<D> du;

@@ -25,7 +25,8 @@ struct Pointers {
   Pointers at(std::size_t i) const { return {a + i, arity > 1 ? b + i : b, arity > 2 ? c + i : c, out + i}; }
 };
 
-/// Words of which any vector has a result: words.any_value() and store_any(), one vector after the other.
+/// Words of which any vector has a result: words.any_value() and store_any(), one vector after the other. store_any()
+/// has the mode's own environment.
 template <class Words>
 struct InLanes {
   template <Operation, RoundingMode mode>
@@ -36,7 +37,7 @@ struct InLanes {
 
   template <Operation op, RoundingMode mode>
   static HWY_INLINE VF result(VF a, VF b, VF c, Key&) {
-    return combine<op, sums_before(mode, op), environment<op, mode>>(df, a, b, c);
+    return combine<op, sums_before(mode, op), Words::template environment<op, mode>>(df, a, b, c);
   }
 
   /// Any operands, any number of them.
@@ -45,6 +46,7 @@ struct InLanes {
     const Words& words = static_cast<const Words&>(*this);
     const std::size_t lanes = hn::Lanes(df);
     Code padded[3][HWY_MAX_BYTES / 4] = {}, last[HWY_MAX_BYTES / 4];
+    HWY_ALIGN float results[HWY_MAX_BYTES / 4];
     for (std::size_t i = 0; i < count; i += lanes) {
       const std::size_t size = std::min(lanes, count - i);
       Pointers<Code, arity> q = p.at(i);
@@ -57,7 +59,10 @@ struct InLanes {
       const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a,
                c = arity > 2 ? words.any_value(q.c) : a;
       Key no_key;
-      words.template store_any<mode>(result<op, mode>(a, b, c, no_key), q.out);
+      const VF r = result<op, mode>(a, b, c, no_key);
+      hn::Store(r, df, results);
+      const InDirection<direction_of(mode), Words::template environment<op, mode>> own;
+      words.template store_any<mode>(hn::Load(df, results), q.out);
       if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
     }
   }

@@ -68,6 +68,10 @@ struct Halves : InLanes<Halves> {
   static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
   using VH = hn::Vec<decltype(d16)>;
 
+  /// VCVTPS2PH takes its direction with it: sums that are rounded to odd may be truncated.
+  template <Operation op, RoundingMode mode>
+  static constexpr int environment = sums_before(mode, op) == Sums::odd ? to_zero : direction_of(mode);
+
   NarrowPlan<std::uint32_t> to;
   bool ieee;  ///< the overflow rule is VCVTPS2PH's own, so that no result is special
 
@@ -103,8 +107,8 @@ struct Halves : InLanes<Halves> {
   }
   /// A finite float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
   static HWY_INLINE VF off_midpoints(VF v) { return hn::Or(v, hn::BitCast(df, hn::Set(du32, 1))); }
-  /// v, not special(), rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and
-  /// square roots) are midpoints only if they are exact.
+  /// v, not special(), rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (sums, quotients
+  /// and square roots, where the mode is a nearest one) are midpoints only if they are exact.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
     if constexpr (mode == RoundingMode::nearest_even) {

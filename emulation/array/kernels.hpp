@@ -67,10 +67,12 @@ bool any_small(const std::uint32_t* codes, std::size_t count, std::uint32_t magn
 enum class Sums { nearest, odd, zero, up, down };
 
 /// How sums of an operation are rounded before a rounding in `mode`: to odd serves every mode (Boldo & Melquiond 2008),
-/// those named here have a cheaper way.
+/// those named here have a cheaper way. Where a + b is inexact in a carrier of 2p + 2 bits, the smaller operand is too
+/// small to bring it near a midpoint of the format: the nearest modes may round it in any direction.
 constexpr Sums sums_before(RoundingMode mode, Operation op) {
+  const bool sum = op == Operation::add || op == Operation::sub;
   if (mode == RoundingMode::nearest_even) return op == Operation::fma ? Sums::odd : Sums::nearest;
-  if (mode == RoundingMode::toward_zero) return Sums::zero;
+  if (mode == RoundingMode::toward_zero || (sum && is_nearest(mode))) return Sums::zero;
   if (mode == RoundingMode::toward_positive) return Sums::up;
   return mode == RoundingMode::toward_negative ? Sums::down : Sums::odd;
 }

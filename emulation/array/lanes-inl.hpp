@@ -83,21 +83,21 @@ HWY_INLINE V sub_one_if(D d, M mask, V v) {
 /// Directions of rounding, as x86 counts them.
 inline constexpr int to_nearest = 0, down = 1, up = 2, to_zero = 3;
 
-/// The environment rounds in a direction for a scope, where instructions cannot say theirs; to nearest leaves it as it
-/// is. The scope is that of a loop from memory to memory: the fences keep its loads and stores inside.
-template <int direction>
+/// The environment rounds in a direction for a scope, where instructions cannot say theirs; around it, in another one.
+/// The scope is that of a loop from memory to memory: the fences keep its loads and stores inside.
+template <int direction, int around = to_nearest>
 class InDirection {
  public:
 #if HALFULP_EMBEDDED_ROUNDING
   HWY_INLINE InDirection() {}
 #else
   HWY_INLINE InDirection() : saved_(get()) {
-    if constexpr (direction != to_nearest) set((saved_ & ~all) | shifted);
+    if constexpr (direction != around) set((saved_ & ~all) | shifted);
     HWY_FENCE;
   }
   HWY_INLINE ~InDirection() {
     HWY_FENCE;
-    if constexpr (direction != to_nearest) set((get() & ~all) | (saved_ & all));
+    if constexpr (direction != around) set((get() & ~all) | (saved_ & all));
   }
 #endif
   InDirection(const InDirection&) = delete;
@@ -107,12 +107,12 @@ class InDirection {
  private:
 #if defined(__SSE2__)
   static constexpr unsigned all = 3U << 13, shifted = static_cast<unsigned>(direction) << 13;
-  static HWY_INLINE unsigned get() { return direction == to_nearest ? 0 : _mm_getcsr(); }
+  static HWY_INLINE unsigned get() { return direction == around ? 0 : _mm_getcsr(); }
   static HWY_INLINE void set(unsigned bits) { _mm_setcsr(bits); }
 #else
   static constexpr int directions[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
   static constexpr unsigned all = ~0U, shifted = static_cast<unsigned>(directions[direction]);
-  static unsigned get() { return direction == to_nearest ? 0 : static_cast<unsigned>(std::fegetround()); }
+  static unsigned get() { return direction == around ? 0 : static_cast<unsigned>(std::fegetround()); }
   static void set(unsigned bits) { std::fesetround(static_cast<int>(bits)); }
 #endif
   unsigned saved_;
@@ -155,35 +155,36 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
 }
 
 #if !HALFULP_EMBEDDED_ROUNDING
-/// What sum = a + b, truncated, lacks: exact, but for being truncated itself (Boldo, Graillat & Muller 2017). It is NaN
-/// where the sum is not finite.
+/// Lanes in which sum is a + b truncated, and less than that, in an environment that truncates. Then sum - a is not b:
+/// it is exact where a is the larger operand, and otherwise truncated below b. NaN and infinities have lost nothing.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V truncated_part(D d, V a, V b, V sum) {
-  const auto bits = [](V v) HWY_ATTR { return hn::BitCast(hn::RebindToSigned<D>(), v); };
-  const auto first = hn::Gt(bits(hn::Abs(a)), bits(hn::Abs(b)));  // (gcc 12 selects floats in four instructions)
-  const V larger = hn::BitCast(d, hn::IfThenElse(first, bits(a), bits(b))),
-          smaller = hn::BitCast(d, hn::IfThenElse(first, bits(b), bits(a)));
-  return hn::Sub(smaller, hn::Sub(sum, larger));
+HWY_INLINE auto truncated(D, V a, V b, V sum) {
+  const V rest = hn::Sub(sum, a);
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return hn::Mask<D>{_mm256_cmp_ps(rest.raw, b.raw, _CMP_NEQ_OQ)};
+  else return hn::Mask<D>{_mm256_cmp_pd(rest.raw, b.raw, _CMP_NEQ_OQ)};
+#else
+  return hn::Or(hn::Lt(rest, b), hn::Gt(rest, b));
+#endif
 }
-/// Lanes of a number other than zero. NaN is none.
+/// That sum rounded to odd.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE auto is_some(D d, V v) {
-  return hn::RebindMask(hn::RebindToSigned<D>(), hn::Gt(hn::Abs(v), hn::Zero(d)));
+HWY_INLINE V odd_if_truncated(D d, V a, V b, V sum) {
+  const hn::RebindToSigned<D> di;
+  const auto lost = hn::RebindMask(di, truncated(d, a, b, sum));
+  return hn::BitCast(d, hn::Or(hn::BitCast(di, sum), hn::IfThenElseZero(lost, hn::Set(di, 1))));
 }
 /// a + b rounded to odd: truncated, and odd if anything was lost. `environment`: its direction, toward zero or to
 /// nearest.
 template <int environment, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_to_odd(D d, V a, V b) {
   static_assert(environment == to_nearest || environment == to_zero);
-  const hn::RebindToSigned<D> di;
   const V sum = hn::Add(a, b);
-  if constexpr (environment == to_zero) {
-    const auto lost = is_some(d, truncated_part(d, a, b, sum));
-    return hn::BitCast(d, hn::Or(hn::BitCast(di, sum), hn::IfThenElseZero(lost, hn::Set(di, 1))));
-  }
+  if constexpr (environment == to_zero) return odd_if_truncated(d, a, b, sum);
+  const hn::RebindToSigned<D> di;
   const V b_part = hn::Sub(sum, a);
   const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
-  const auto lost = is_some(d, error);
+  const auto lost = hn::RebindMask(di, hn::Gt(hn::Abs(error), hn::Zero(d)));  // NaN is none
   const auto opposed = hn::Lt(hn::BitCast(di, hn::Xor(error, sum)), hn::Zero(di));
   const auto truncated = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));
   return hn::BitCast(d, hn::Or(truncated, hn::IfThenElseZero(lost, hn::Set(di, 1))));

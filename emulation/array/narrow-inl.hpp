@@ -35,11 +35,12 @@ constexpr bool goes_by_halves(RoundingMode mode) {
          mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 }
 
-/// The direction in which sums with an aligner are rounded.
+/// The direction in which sums with an aligner are rounded. Stochastic rounding truncates magnitudes, and lets random
+/// words become floats below them.
 constexpr int direction_of(RoundingMode mode) {
   if (mode == RoundingMode::nearest_even) return to_nearest;
   if (mode == RoundingMode::toward_positive) return up;
-  return mode == RoundingMode::toward_negative ? down : to_zero;
+  return mode == RoundingMode::toward_negative || mode == RoundingMode::stochastic ? down : to_zero;
 }
 
 /// `careful`: something is flushed, or zeros have no sign.
@@ -169,7 +170,7 @@ class Narrow {
   static constexpr int direction = direction_of(mode);
   /// Whether the environment makes -0 of what cancels.
   static constexpr bool clears_signs = domain == Domain::values && !linear && !HALFULP_EMBEDDED_ROUNDING &&
-                                       mode == RoundingMode::toward_negative;
+                                       direction == down;
 
 #if HALFULP_EMBEDDED_ROUNDING
   HWY_INLINE auto one_by_halves(VU x) const {
@@ -369,27 +370,32 @@ class Narrow {
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal
   /// carriers count as zero: narrow_plan() admits only formats for which that is right.
   HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
-    (void)rounded;
-#if HALFULP_EMBEDDED_ROUNDING
     if constexpr (sizeof(T) == 4) {
-      // What was cut off, in units of 2^-32 of the last kept bit; exact, then truncated.
+      // What was cut off, in units of 2^-32 of the last kept bit: exact.
       const VF rest = hn::Sub(as_float(u), rounded);
-      const VF scale = as_float(
-          hn::Sub(set(static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits), binade));
-      const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, hn::Mul(rest, scale).raw)};
+      const Bits scale = static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits;
+#if HALFULP_EMBEDDED_ROUNDING
+      const VF cut_off = hn::Mul(rest, as_float(hn::Sub(set(scale), binade)));
+      const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, cut_off.raw)};
       return hn::Lt(hn::Add(tail, random), tail);
-    }
+#else
+      // It reaches 2^32 - random exactly if it does the least float that is no less.
+      const VF minus_cut_off = hn::Mul(rest, as_float(hn::Sub(set(scale + sign_bit), binade)));
+      const VF low = hn::ConvertTo(d, hn::BitCast(di, random));  // random, or random - 2^32
+      const VF limit = hn::IfNegativeThenElse(low, low, hn::Sub(low, hn::Set(d, T{4294967296})));
+      return hn::RebindMask(du, hn::Le(minus_cut_off, limit));
 #endif
-    const VU significand = hn::Or(hn::And(u, set(fraction_mask)), set(fraction_mask + 1));
-    const VU below = hn::ShiftRight<fraction_bits>(
-        hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
-    // significand * 2^(32 - tail): bits below 2^-32 leave at the bottom, the kept ones at the top.
-    const VU fixed = set(static_cast<Bits>(32 - plan_.tail));
-    const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)),
-                           shift_right(significand, hn::Sub(below, fixed)));
-    if constexpr (sizeof(T) == 4) return hn::Lt(hn::Add(tail, random), tail);
-    const VU low = set(static_cast<Bits>(0xffff'ffffu));
-    return hn::Gt(hn::Add(hn::And(tail, low), random), low);
+    } else {
+      (void)rounded;
+      const VU significand = hn::Or(hn::And(u, set(fraction_mask)), set(fraction_mask + 1));
+      const VU below = hn::ShiftRight<fraction_bits>(
+          hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
+      // significand * 2^(32 - tail): bits below 2^-32 leave at the bottom, the kept ones at the top.
+      const VU fixed = set(static_cast<Bits>(32 - plan_.tail)), low = set(static_cast<Bits>(0xffff'ffffu));
+      const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)),
+                             shift_right(significand, hn::Sub(below, fixed)));
+      return hn::Gt(hn::Add(hn::And(tail, low), random), low);
+    }
   }
 
   /// Shifts by any count; those outside [0, width) give zero.

@@ -26,20 +26,28 @@ struct Short {
   template <Operation op, RoundingMode mode>
   static HWY_INLINE void note_lost(VF, VF, Key&) {}
 #else
-  using Key = hn::Vec<decltype(du32)>;  // of what is not lost, a large number in each lane
-  static HWY_INLINE Key no_key() { return hn::Set(du32, ~std::uint32_t{0}); }
-  static HWY_INLINE bool lost(Key key) {
-    return !hn::AllTrue(du32, hn::Eq(hn::Max(key, hn::Set(du32, least_normal - 1)), key));
+  static constexpr hn::RebindToSigned<decltype(df)> di32{};
+  /// Of magnitudes of products the least, less 1, and the largest.
+  struct Key {
+    hn::Vec<decltype(du32)> least;
+    hn::Vec<decltype(di32)> most;
+  };
+  static HWY_INLINE Key no_key() { return {hn::Set(du32, ~std::uint32_t{0}), hn::Zero(di32)}; }
+  static HWY_INLINE bool lost(const Key& key) {
+    const auto normal = hn::Eq(hn::Max(key.least, hn::Set(du32, least_normal - 1)), key.least);
+    return !hn::AllTrue(du32, normal) || !hn::AllTrue(di32, hn::Lt(key.most, hn::Set(di32, largest)));
   }
   template <Operation op, RoundingMode mode>
   static HWY_INLINE void note_lost(VF a, VF b, Key& key) {
     constexpr Sums sums = sums_before_short(mode, op);
-    if constexpr (op == Operation::mul && is_nearest(mode)) {
-      // Products are exact where they are normal floats, and what became zero is zero in the format as well.
+    if constexpr (is_nearest(mode) && (op == Operation::mul || (op == Operation::fma && HWY_NATIVE_FMA))) {
+      // Products are exact where they are normal floats, and what became zero is zero in the format as well. The sum of
+      // an fma must not begin with an infinity.
       const auto magnitude = hn::BitCast(du32, hn::Abs(hn::Mul(a, b)));
-      key = hn::Min(key, hn::Sub(magnitude, hn::Set(du32, 1)));
+      key.least = hn::Min(key.least, hn::Sub(magnitude, hn::Set(du32, 1)));
+      if constexpr (op == Operation::fma) key.most = hn::Max(key.most, hn::BitCast(di32, magnitude));
     } else if constexpr (may_lose<op, sums>) {
-      key = hn::IfThenZeroElse(hn::RebindMask(du32, loses<op>(df, a, b)), key);
+      key.least = hn::IfThenZeroElse(hn::RebindMask(du32, loses<op>(df, a, b)), key.least);
     }
   }
 #endif
@@ -74,10 +82,10 @@ struct Short {
     return combine_short<op, sums, environment<op, mode>>(df, a, b, c);
   }
   /// In the nearest modes only NaN is: what overflows becomes the infinity, as a float or by a carry. In other modes,
-  /// and where the product of an fma overflows by itself, an infinity may have been a number that does not.
+  /// and where an fma is two operations and the product overflows, an infinity may have been a number that does not.
   template <Operation op, RoundingMode mode>
   HWY_INLINE bool special(const VF (&r)[4]) const {
-    using Finder = std::conditional_t<is_nearest(mode) && (op != Operation::fma || HALFULP_EMBEDDED_ROUNDING), N<mode>,
+    using Finder = std::conditional_t<is_nearest(mode) && (op != Operation::fma || HWY_NATIVE_FMA), N<mode>,
                                       Narrow<float, mode, Cut::below_tail, false, Domain::codes>>;
     const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
 #if HALFULP_EMBEDDED_ROUNDING
@@ -116,6 +124,7 @@ struct Short {
   template <Operation op, RoundingMode mode>
   static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING && op == Operation::mul && is_nearest(mode);
   static constexpr std::uint32_t upper = 0xffff'0000u, least_normal = 0x0080'0000u;
+  static constexpr std::int32_t largest = 0x7f7f'ffff;
   HWY_INLINE VF value(const Code* codes) const {
     return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
   }

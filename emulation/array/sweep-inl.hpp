@@ -146,15 +146,17 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const Ra
     if (!random.given && random.stream.roundings_per_word > 1)
       return narrow_sharing<S>(plan, random.stream, in, out, count);
     // A few words at a time: while the CPU rounds with some, it begins to make the next ones.
+    constexpr std::size_t calls = HALFULP_EMBEDDED_ROUNDING ? 1 : 8;  // shorter vectors make fewer words in a call
     PhiloxStream philox(random.stream.seed, random.stream.stream);
     HWY_ALIGN std::uint32_t
-        words[PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // a vector may begin with the last one
+        words[calls * PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // a vector may begin with the last one
     for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
       const std::uint64_t first = random.given ? 0 : random.stream.first + begin;
       const std::size_t skip = first % 4;
-      size = std::min(PhiloxStream::step() - skip, count - begin);
+      size = std::min(calls * PhiloxStream::step() - skip, count - begin);
       if (random.given) std::copy_n(random.given + begin, size, words);
-      else philox(first / 4, words);
+      else
+        for (std::size_t i = 0; i < skip + size; i += PhiloxStream::step()) philox((first + i) / 4, words + i);
       if (plan.random_bits < 32)  // random_bits of them, as fractions of 2^32
         for (std::size_t i = 0; i < size; ++i) words[skip + i] <<= 32 - plan.random_bits;
       S::all(plan, in + begin, out + begin, size, words + skip);

@@ -36,8 +36,8 @@ struct RunningSums {
 #if !HALFULP_EMBEDDED_ROUNDING
     if constexpr (direction == Direction::odd && odd_sum && sum_way == Way::aligned) {
       // What the sum has lost is found out while it is aligned.
-      const V sum = hn::Add(s, p), part = array::HWY_NAMESPACE::truncated_part(d, s, p, sum);
-      return aligned_to_odd<sum_fix>(rule.sum, sum, hn::RebindMask(du, array::HWY_NAMESPACE::is_some(d, part)));
+      const V sum = hn::Add(s, p);
+      return aligned_to_odd<sum_fix>(rule.sum, sum, hn::RebindMask(du, array::HWY_NAMESPACE::truncated(d, s, p, sum)));
     }
 #endif
     return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<direction, odd_sum>(s, p));

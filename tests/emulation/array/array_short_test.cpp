@@ -126,6 +126,24 @@ TEST_P(Arrays, short_float_products_next_to_subnormal_midpoints) {
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint32_t>(f, operation, r, all.a, all.b, all.c);
 }
 
+/// Sums of an fma that are midpoints, of a product that no float holds: it overflows, and the sum does not.
+TEST_P(Arrays, short_float_sums_of_products_beyond_the_largest_float) {
+  Columns<std::uint16_t> all;
+  Draw draw(bf16, 15);
+  const auto code = [](std::uint64_t integer, int exponent) {
+    const double value = static_cast<double>(integer) * FloatFormat::power_of_two(exponent);
+    return convert(fp64, bf16, {}, std::bit_cast<std::uint64_t>(value)).code;
+  };
+  for (std::uint64_t a = 128; a < 256; ++a)
+    for (std::uint64_t b = a; b < 256; ++b) {
+      if (a * b < 1 << 15) continue;
+      const std::uint64_t sign = draw.sign(), c = 255 - draw() % 3;  // a b 2^113 is 2^128 or more, c 2^120 just less
+      all.add(code(a, 50) | sign, code(b, 63), code(c, 120) | (sign ^ bf16.sign_mask()));
+    }
+  for (const Rounding& r : roundings())
+    expect_like_evaluate<std::uint16_t>(bf16, Operation::fma, r, all.a, all.b, all.c);
+}
+
 /// Single elements for the slow way, pairs, in runs, at the ends, at every place of a vector; result over an operand.
 TEST_P(Arrays, short_floats_that_are_left_to_double_stay_in_place) {
   const std::uint64_t special[] = {bf16.infinity() | bf16.quiet_bit(), bf16.infinity(), bf16.max_finite(), 1};
