@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every command and block of code of the documentation, and follows its links.
 
-  run_blocks.py --build build/release [--python PYTHON] [--compiler c++] [--only WORD] [--update]
+  run_blocks.py --build build/release [--reports FOLDER] [--python PYTHON] [--compiler c++] [--only WORD] [--update]
 
 Every fenced block names its language, which says how it is tested:
 
@@ -19,7 +19,7 @@ A page's blocks run in one scratch folder, in their order, with the programs on 
 build/python-venv, docs, evidence, experiments, notebooks, report, tests, training. Comments just before a block, a line each, steer that:
 
   <!-- not run: WHY -->      not run
-  <!-- slow: WHY -->         run where HALFULP_EXHAUSTIVE is set
+  <!-- slow: WHY -->         run where HALFULP_EXHAUSTIVE is set, or where it shows but reports that --reports has
   <!-- needs: MODULE -->     skipped where Python has no such module; fashion-mnist: where the images are not installed; x86: elsewhere
   <!-- file: NAME -->        written to this file, which a later block names
   <!-- copy of: PATH -->     the same lines stand in this file of the repository, which a test compiles: not compiled here
@@ -45,6 +45,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LANGUAGES = {"sh", "console", "python", "cpp", "json", "cmake", "yaml", "text"}
 LINKED = ["docs", "evidence", "experiments", "notebooks", "report", "tests", "training"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
+DEFAULT_RUN = re.compile(r"halfulp run (\w+) --quiet --out ([\w.-]+)")
+SHOW = re.compile(r"halfulp show ([\w.-]+) ")
+LIMIT = 600  # seconds, of a block that should take a few
 
 
 class Failed(Exception):
@@ -107,7 +110,7 @@ class Runner:
         return {**os.environ, "PATH": ":".join([*search, os.environ["PATH"]]), "PYTHONPATH": str(self.options.build / "python"),
                 "NO_COLOR": "1", "COLUMNS": "80", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def call(self, command, folder, seconds=120, accepted=(0,)):
+    def call(self, command, folder, seconds=LIMIT, accepted=(0,)):
         """Its output and errors together. Raises Failed if it does not end, or ends with another exit status."""
         try:
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -127,12 +130,32 @@ class Runner:
         for name in LINKED:
             (where / name).symlink_to(ROOT / name)
 
+    def made(self, command):
+        """The report that a command would make, if it is one of those at hand, and the file's name."""
+        run = DEFAULT_RUN.fullmatch(command)
+        report = self.options.reports / f"{run.group(1)}.json" if run and self.options.reports else None
+        return (report, run.group(2)) if report and report.exists() else None
+
+    def is_fast(self, block, folder):
+        """Whether a slow block only shows reports that are at hand."""
+        if block.language != "console" or not self.options.reports:
+            return False
+        there = {file.name for file in folder.iterdir()}
+        for command, _ in commands(block):
+            if made := self.made(command):
+                there.add(made[1])
+            elif not (shows := SHOW.match(command)) or shows.group(1) not in there:
+                return False
+        return True
+
     def console(self, block, folder, seconds):
         lines = []
         for command, shown in commands(block):
+            if made := self.made(command):
+                shutil.copy(made[0], folder / made[1])
             refused = bool(shown) and shown[0].startswith("halfulp: ")  # a block that shows the answer to a mistake
             accepted = (0, 1, 2) if refused else (0, 1)
-            said = [line.rstrip() for line in self.call(["bash", "-c", command], folder, seconds, accepted).split("\n")]
+            said = [line.rstrip() for line in self.call(["bash", "-c", ":" if made else command], folder, seconds, accepted).split("\n")]
             while said and not said[-1]:
                 said.pop()
             lines += ["$ " + command] + (shown if matches(shown, said) else updated(shown, said))
@@ -157,12 +180,12 @@ class Runner:
             return None
         if "not run" in steering:
             raise Skipped(steering["not run"])
-        if "slow" in steering and "HALFULP_EXHAUSTIVE" not in os.environ and not self.options.slow:
+        if "slow" in steering and "HALFULP_EXHAUSTIVE" not in os.environ and not self.options.slow and not self.is_fast(block, folder):
             raise Skipped(steering["slow"] + " (the exhaustive tests run it)")
         if self.without_python and (language == "python" or "build/python-venv" in block.text):
             raise Skipped(self.without_python)
         self.require(steering.get("needs"), folder)
-        seconds = 3600 if "slow" in steering else 120
+        seconds = 3600 if "slow" in steering else LIMIT
         if language == "sh":
             self.call(["bash", "-euo", "pipefail", "-c", block.text], folder, seconds)
         elif language == "console":
@@ -224,6 +247,7 @@ def main():
     venv = ROOT / "build" / "python-venv" / "bin" / "python"  # of ./run test
     parser.add_argument("--python", default=str(venv) if venv.exists() else sys.executable)
     parser.add_argument("--compiler", default="c++")
+    parser.add_argument("--reports", type=lambda text: pathlib.Path(text).resolve(), help="a folder of the experiments' reports at their defaults, which take the place of `halfulp run NAME --quiet --out FILE`")
     parser.add_argument("--only", default="", help="pages whose path contains this")
     parser.add_argument("--slow", action="store_true", help="slow blocks too")
     parser.add_argument("--update", action="store_true")

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from chromium import browser  # noqa: E402
 
 WIDTHS = (360, 768, 1280)
+EXHAUSTIVE = "HALFULP_EXHAUSTIVE" in os.environ
 OVERFLOWING = """
   const wide = document.documentElement.clientWidth;
   return [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, .command') && e.getBoundingClientRect().right > wide + 1
@@ -93,6 +94,8 @@ class InABrowser(unittest.TestCase):
 
     def test_nothing_overflows_at_any_width_in_light_and_dark(self):
         for page, scheme, width in itertools.product((self.page, self.pair), ("light", "dark"), WIDTHS):
+            if scheme == "dark" and width != WIDTHS[0] and not EXHAUSTIVE:  # colours take no room
+                continue
             with self.subTest(page=page.name, width=width, scheme=scheme):
                 self.show(width, scheme, page=page)
                 self.keep(f"{page.stem}-{width}-{scheme}")
@@ -194,7 +197,7 @@ class InABrowser(unittest.TestCase):
             .filter(([r]) => r.left < 0 || r.top < 0 || r.right > width || r.bottom > height).map(([r, text]) => text);"""
         figures = sorted((self.pages / "figures").glob("*.svg"))
         self.assertGreater(len(figures), 100)
-        for figure in figures:
+        for figure in figures[::1 if EXHAUSTIVE else 3]:
             self.browser.get(figure.as_uri())
             self.assertEqual(self.browser.execute_script("return document.documentElement.getAttribute('width')"), "960")
             self.assertEqual(self.browser.execute_script(outside), [], figure.name)

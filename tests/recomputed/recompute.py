@@ -18,7 +18,7 @@ import sys
 
 from checks import Check, Columns, Report, differences, listing, unaccounted
 
-FEW = 4  # rows of a check in a short run
+FEW = 2  # rows of a check in a short run
 
 
 def shortened(check: Check) -> Check:
