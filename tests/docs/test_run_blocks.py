@@ -27,7 +27,7 @@ class Pages(unittest.TestCase):
 
     def outcomes(self, text, **options):
         (self.root / "README.md").write_text(text)
-        given = {"build": self.root / "build", "python": sys.executable, "compiler": "c++", "slow": False, "update": False, **options}
+        given = {"build": self.root / "build", "python": sys.executable, "compiler": "c++", "slow": False, "update": False, "reports": None, **options}
         runner = run_blocks.Runner(argparse.Namespace(**given))
         return [(outcome, why) for _, outcome, why in runner.page(pathlib.Path("README.md"))]
 
@@ -59,6 +59,22 @@ class Pages(unittest.TestCase):
         self.fails("```json\n{}\n```\n", "file: NAME")
         self.assertEqual(self.outcomes("<!-- not run: minutes -->\n```sh\nfalse\n```\n"), [("not run", "minutes")])
         self.assertEqual(self.outcomes("<!-- needs: no_such_module -->\n```sh\nfalse\n```\n")[0][0], "not run")
+
+    def test_reports_at_hand_take_the_place_of_runs(self):
+        program = self.root / "build" / "bin" / "halfulp"
+        program.write_text('#!/bin/sh\n[ "$1" = show ] && cat "$2"\n')  # it runs no experiment
+        program.chmod(0o755)
+        reports = self.root / "reports"
+        reports.mkdir()
+        (reports / "underflow.json").write_text("at hand\n")
+        run, show = "$ halfulp run underflow --quiet --out u.json\n", "$ halfulp show u.json limits\nat hand\n"
+        slow = "<!-- slow: minutes -->\n```console\n"
+        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{run}{show}```\n\n{slow}{show}```\n", reports=reports)], ["ran", "ran"])
+        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{run}{show}```\n")], ["not run"])
+        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{show}```\n", reports=reports)], ["not run"])  # of no report
+        for other in ("$ halfulp run swamping --quiet --out s.json\n", "$ halfulp run underflow --set count=1 --quiet --out u.json\n", "$ true\n"):
+            self.assertEqual([o for o, _ in self.outcomes(f"{slow}{other}```\n", reports=reports)], ["not run"], other)
+        self.assertEqual([o for o, _ in self.outcomes(f"```console\n{run}{show}```\n")], ["failed"])
 
     def test_blocks_of_the_package_wait_for_it(self):
         for text in ("```python\nimport halfulp\n```\n",
