@@ -1,5 +1,5 @@
-// Sums and fused multiplications of fp16 and bf16 against integers that know nothing of floating point: one of 997 first
-// operands with all second ones, or, in the exhaustive run, all 2^32 pairs; of fma a sample.
+// Sums and fused multiplications of fp16 and bf16 against integers that know nothing of floating point: one of 997
+// first operands with all second ones, or, in the exhaustive run, all 2^32 pairs; of fma a sample.
 #include "check.hpp"
 
 #include <halfulp/emulation/array/array.hpp>
@@ -66,7 +66,8 @@ std::uint16_t rounded(const FloatFormat& f, RoundingMode mode, const Number& x) 
   // Code words of magnitudes count on through powers of two: kept may be one itself.
   const int exponent = shift > 62 ? quantum(f) : x.exponent + shift;
   const std::uint64_t one = std::uint64_t{1} << f.fraction_bits;
-  std::uint64_t code = kept < one ? kept : (static_cast<std::uint64_t>(exponent - quantum(f)) << f.fraction_bits) + kept;
+  std::uint64_t code = kept < one ? kept
+                                  : (static_cast<std::uint64_t>(exponent - quantum(f)) << f.fraction_bits) + kept;
   const bool away = is_nearest(mode) || (mode == RoundingMode::toward_positive && !x.negative) ||
                     (mode == RoundingMode::toward_negative && x.negative);
   const std::uint64_t infinity = std::uint64_t{0x7fff} >> f.fraction_bits << f.fraction_bits;
@@ -119,7 +120,8 @@ TEST_P(Sums, of_products_and_numbers_near_them_are_those_of_integers) {
   std::vector<std::uint16_t> a(size), b(size), c(size), out(size);
   for (int round = 0; round < (check::exhaustive() ? 4000 : 40); ++round) {
     for (std::size_t i = 0; i < size; ++i) {
-      a[i] = codes[random() % codes.size()], b[i] = codes[random() % codes.size()], c[i] = codes[random() % codes.size()];
+      a[i] = codes[random() % codes.size()], b[i] = codes[random() % codes.size()],
+      c[i] = codes[random() % codes.size()];
       if (random() % 4 == 0) continue;
       // An addend of any fraction whose exponent is at most 31 from the product's.
       const Number p = product(number(f, a[i]), number(f, b[i]));
