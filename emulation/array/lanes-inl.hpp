@@ -186,8 +186,8 @@ HWY_INLINE V add_to_odd(D d, V a, V b) {
   const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
   const auto lost = hn::RebindMask(di, hn::Gt(hn::Abs(error), hn::Zero(d)));  // NaN is none
   const auto opposed = hn::Lt(hn::BitCast(di, hn::Xor(error, sum)), hn::Zero(di));
-  const auto truncated = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));
-  return hn::BitCast(d, hn::Or(truncated, hn::IfThenElseZero(lost, hn::Set(di, 1))));
+  const auto cut = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));
+  return hn::BitCast(d, hn::Or(cut, hn::IfThenElseZero(lost, hn::Set(di, 1))));
 }
 #endif
 

@@ -155,7 +155,8 @@ class Runner:
                 shutil.copy(made[0], folder / made[1])
             refused = bool(shown) and shown[0].startswith("halfulp: ")  # a block that shows the answer to a mistake
             accepted = (0, 1, 2) if refused else (0, 1)
-            said = [line.rstrip() for line in self.call(["bash", "-c", ":" if made else command], folder, seconds, accepted).split("\n")]
+            output = self.call(["bash", "-c", ":" if made else command], folder, seconds, accepted)
+            said = [line.rstrip() for line in output.split("\n")]
             while said and not said[-1]:
                 said.pop()
             lines += ["$ " + command] + (shown if matches(shown, said) else updated(shown, said))
@@ -180,7 +181,8 @@ class Runner:
             return None
         if "not run" in steering:
             raise Skipped(steering["not run"])
-        if "slow" in steering and "HALFULP_EXHAUSTIVE" not in os.environ and not self.options.slow and not self.is_fast(block, folder):
+        wanted = "HALFULP_EXHAUSTIVE" in os.environ or self.options.slow
+        if "slow" in steering and not wanted and not self.is_fast(block, folder):
             raise Skipped(steering["slow"] + " (the exhaustive tests run it)")
         if self.without_python and (language == "python" or "build/python-venv" in block.text):
             raise Skipped(self.without_python)
@@ -247,7 +249,8 @@ def main():
     venv = ROOT / "build" / "python-venv" / "bin" / "python"  # of ./run test
     parser.add_argument("--python", default=str(venv) if venv.exists() else sys.executable)
     parser.add_argument("--compiler", default="c++")
-    parser.add_argument("--reports", type=lambda text: pathlib.Path(text).resolve(), help="a folder of the experiments' reports at their defaults, which take the place of `halfulp run NAME --quiet --out FILE`")
+    parser.add_argument("--reports", type=lambda text: pathlib.Path(text).resolve(),
+                        help="a folder of reports at defaults, instead of `halfulp run NAME --quiet --out FILE`")
     parser.add_argument("--only", default="", help="pages whose path contains this")
     parser.add_argument("--slow", action="store_true", help="slow blocks too")
     parser.add_argument("--update", action="store_true")

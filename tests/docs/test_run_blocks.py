@@ -27,7 +27,8 @@ class Pages(unittest.TestCase):
 
     def outcomes(self, text, **options):
         (self.root / "README.md").write_text(text)
-        given = {"build": self.root / "build", "python": sys.executable, "compiler": "c++", "slow": False, "update": False, "reports": None, **options}
+        given = {"build": self.root / "build", "python": sys.executable, "compiler": "c++", "slow": False,
+                 "update": False, "reports": None, **options}
         runner = run_blocks.Runner(argparse.Namespace(**given))
         return [(outcome, why) for _, outcome, why in runner.page(pathlib.Path("README.md"))]
 
@@ -69,12 +70,14 @@ class Pages(unittest.TestCase):
         (reports / "underflow.json").write_text("at hand\n")
         run, show = "$ halfulp run underflow --quiet --out u.json\n", "$ halfulp show u.json limits\nat hand\n"
         slow = "<!-- slow: minutes -->\n```console\n"
-        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{run}{show}```\n\n{slow}{show}```\n", reports=reports)], ["ran", "ran"])
-        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{run}{show}```\n")], ["not run"])
-        self.assertEqual([o for o, _ in self.outcomes(f"{slow}{show}```\n", reports=reports)], ["not run"])  # of no report
-        for other in ("$ halfulp run swamping --quiet --out s.json\n", "$ halfulp run underflow --set count=1 --quiet --out u.json\n", "$ true\n"):
-            self.assertEqual([o for o, _ in self.outcomes(f"{slow}{other}```\n", reports=reports)], ["not run"], other)
-        self.assertEqual([o for o, _ in self.outcomes(f"```console\n{run}{show}```\n")], ["failed"])
+        outcomes = lambda text, **options: [outcome for outcome, _ in self.outcomes(text, **options)]
+        self.assertEqual(outcomes(f"{slow}{run}{show}```\n\n{slow}{show}```\n", reports=reports), ["ran", "ran"])
+        self.assertEqual(outcomes(f"{slow}{run}{show}```\n"), ["not run"])
+        self.assertEqual(outcomes(f"{slow}{show}```\n", reports=reports), ["not run"])  # of no report
+        changed = "halfulp run underflow --set count=1 --quiet --out u.json"
+        for other in ("halfulp run swamping --quiet --out s.json", changed, "true"):
+            self.assertEqual(outcomes(f"{slow}$ {other}\n```\n", reports=reports), ["not run"], other)
+        self.assertEqual(outcomes(f"```console\n{run}{show}```\n"), ["failed"])
 
     def test_blocks_of_the_package_wait_for_it(self):
         for text in ("```python\nimport halfulp\n```\n",
