@@ -188,10 +188,23 @@ bool Calculation::errors_cancel() const {
   return last && last->is_exact() && last->value.is_zero() && (result.flags & flag::inexact) != 0;
 }
 
+namespace {
+
+/// The operation that is computed first, if there is one.
+std::optional<Operation> first_operation(const Expression& e) {
+  for (const Expression& operand : e.operands)
+    if (const auto first = first_operation(operand)) return first;
+  if (e.kind == Expression::Kind::operation) return e.operation;
+  return e.kind == Expression::Kind::sum ? std::optional(Operation::add) : std::nullopt;
+}
+
+}  // namespace
+
 Calculation calculate(const Expression& expression, const FloatFormat& format, const Rounding& rounding,
                       std::uint64_t seed) {
   // Numbers alone need no arithmetic, which some formats do not have.
-  const Task task{is_compound(expression) ? Operation::add : Operation::convert, format, format, rounding};
+  const Operation without = expression.operands.empty() ? Operation::convert : Operation::add;
+  const Task task{first_operation(expression).value_or(without), format, format, rounding};
   if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
   Calculation result{format, rounding, {}, {}, value_of(expression, irrational_result)};
   result.result.code = Calculator(result, seed).code(expression);

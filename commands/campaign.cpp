@@ -117,6 +117,9 @@ class CampaignRun {
         bar.note(fmt::format("point {} of {}: {}", i + 1, campaign_.points.size(), words));
       };
       at_point(i, [&] { whole.add(run_experiment(*campaign_.experiment, campaign_.points[i].config, run)); });
+      // Before the others take hours; the last point is not too late to have it.
+      if (const std::string absent = whole.absent_table(); i == 0 && i + 1 < campaign_.points.size() && !absent.empty())
+        print_error(fmt::format("{}, in the first of {} points", absent, campaign_.points.size()));
     }
     Report made = std::move(whole).finish();
     made.environment(describe_environment(threads(), arguments_.command, backends_));

@@ -1,5 +1,6 @@
 #include <halfulp/commands/explanation.hpp>
 #include <halfulp/commands/expression.hpp>
+#include <halfulp/commands/lines.hpp>
 
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/emulation/text.hpp>
@@ -17,12 +18,6 @@ namespace halfulp::cli {
 namespace {
 
 using boost::multiprecision::cpp_int;
-
-/// "0x3C00": hexadecimal without point and exponent is a code word, not a number.
-bool is_code_word(std::string_view text) {
-  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
-         text.find_first_of(".pP") == text.npos;
-}
 
 std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   std::uint64_t code = 0;

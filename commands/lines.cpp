@@ -60,6 +60,11 @@ std::string_view take_word(std::string_view& text) {
 
 bool read_hex_word(std::string_view word, int bits, std::uint64_t& code) { return read(word, bits, code) == Hex::fine; }
 
+bool is_code_word(std::string_view text) {
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
+         text.find_first_of(".pP") == text.npos;
+}
+
 std::string hex_word_refusal(std::string_view name, std::string_view word, int bits) {
   std::uint64_t code = 0;
   const bool wide = read(word, bits, code) == Hex::too_wide;
@@ -274,6 +279,9 @@ std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) {
     return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name);
   };
   if (options_.values) try {
+      if (is_code_word(word.substr(word.starts_with('-') || word.starts_with('+'))))
+        throw std::invalid_argument(fmt::format(
+            "'{0}' is a code word; accepted: a number such as {0}p0; code words without --values", shown(word)));
       const Rounded value = parse(group.format, {}, word);
       if (value.flags & flag::invalid)
         throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));

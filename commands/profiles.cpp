@@ -4,6 +4,7 @@
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/profiles.hpp>
 
+#include <halfulp/report/config.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/support/spelling.hpp>
@@ -35,7 +36,9 @@ CastTable cast_table(const ListOptions& options) {
     throw std::invalid_argument(
         "no profile converts " + format_name(table.from) + " to " + format_name(table.to) +
         "; accepted: --from fp32, fp16, bf16 or fp64, and --to as `halfulp profiles` lists them");
-  for (const std::string& value : options.values) table.operands.push_back(explain(table.from, {}, value, 0).code);
+  for (const std::string& given : options.values)
+    for (const Json& value : value_from_text(ParameterType::choices, given))
+      table.operands.push_back(explain(table.from, {}, value.get<std::string>(), 0).code);
   return table;
 }
 
@@ -92,7 +95,6 @@ void add_profiles_command(CLI::App& app, int&) {
       ->add_option("--of", options->values,
                    "what every profile makes of these numbers or code words: --of 449,465,inf or --of=-1,0xffc00000")
       ->type_name("VALUE,...")
-      ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option("--from", options->from, "with --of: the format of the numbers")
       ->type_name("FORMAT")

@@ -35,6 +35,12 @@ void Device::multiply(const MatrixTask& task, const MatrixCases&, std::span<std:
 
 namespace {
 
+/// The unit's instruction; of a unit without one, what it is.
+std::string instruction_or_kind(const MatrixUnit& unit) {
+  constexpr std::string_view none = "none: ";
+  return unit.instruction.substr(unit.instruction.starts_with(none) ? none.size() : 0);
+}
+
 class Emulated final : public Device {
  public:
   explicit Emulated(std::span<const MatrixUnit> units) : units_(units) {}
@@ -60,8 +66,8 @@ class Emulated final : public Device {
   std::vector<MatrixTask> matrix_tasks() const override {
     std::vector<MatrixTask> tasks;
     for (const MatrixUnit& unit : units_)
-      tasks.push_back(
-          {unit.name, shape_of(unit), "model of " + unit.instruction, Support::by(std::string(unit.rule->name))});
+      tasks.push_back({unit.name, shape_of(unit), "model of " + instruction_or_kind(unit),
+                       Support::by(std::string(unit.rule->name))});
     return tasks;
   }
   void multiply(const MatrixTask& task, const MatrixCases& cases, std::span<std::uint64_t> d) const override {

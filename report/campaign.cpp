@@ -44,9 +44,11 @@ class Reader {
   [[noreturn]] void refuse(const std::string& why) const { throw std::invalid_argument(where_ + ": " + why); }
 
   const Experiment& experiment_of(const Json& specification) const {
-    if (!specification.contains("experiment") || !specification["experiment"].is_string())
-      refuse("\"experiment\" is missing; accepted: the name of one, as halfulp list has it");
-    const auto name = specification["experiment"].get<std::string>();
+    const Json given = specification.value("experiment", Json());
+    if (!given.is_string())
+      refuse(fmt::format("\"experiment\" is {}; accepted: the name of one, as halfulp list has it",
+                         given.is_null() ? "missing" : shown_value(given)));
+    const auto name = given.get<std::string>();
     std::vector<std::string> names;
     for (const Experiment& experiment : known_) {
       if (experiment.name == name) return experiment;
@@ -307,14 +309,19 @@ CampaignReport::Joined& CampaignReport::joined_with(const std::string& name, con
                                      {}});
 }
 
-Report CampaignReport::finish() && {
+std::string CampaignReport::absent_table() const {
   for (const std::string& name : campaign_.tables) {
     if (std::any_of(tables_.begin(), tables_.end(), [&](const Joined& table) { return table.name == name; })) continue;
     std::vector<std::string> known(left_out_.begin(), left_out_.end());
     for (const Joined& table : tables_) known.push_back(table.name);
-    throw std::invalid_argument(campaign_.where + ": tables: " + unknown_name("table", name, std::move(known)) +
-                                "; the trials are kept");
+    return campaign_.where + ": tables: " + unknown_name("table", name, std::move(known));
   }
+  return {};
+}
+
+Report CampaignReport::finish() && {
+  if (const std::string absent = absent_table(); !absent.empty())
+    throw std::invalid_argument(absent + "; the trials are kept");
   Config config(campaign_parameters());
   Json specification = campaign_.specification;
   specification.erase("experiment");

@@ -70,11 +70,20 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
   return text;
 }
 
-/// "; accepted: ..." for the place that an error is about; empty where the schema does not say it shortly.
-std::string accepted_at(const nlohmann::json& schema, const std::vector<std::string>& context) {
+/// "; accepted: ..." for the place of a report that an error is about; empty where the schema does not say it shortly.
+std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& report,
+                        const std::vector<std::string>& context) {
   nlohmann::json node = resolved(schema, schema);
+  std::string where;
   for (std::size_t i = 1; i < context.size(); ++i) {
     const std::string token = unbracketed(context[i]);
+    if (node.contains("if")) {  // two kinds of object, of which one has members that the other has not
+      const nlohmann::json& object = report.at(nlohmann::json::json_pointer(where));
+      const bool is_first = std::ranges::all_of(
+          node["if"]["required"], [&](const nlohmann::json& name) { return object.contains(name.get<std::string>()); });
+      node = resolved(schema, node[is_first ? "then" : "else"]);
+    }
+    where += "/" + token;
     if (node.contains("properties") && node["properties"].contains(token)) node = node["properties"][token];
     else if (node.contains("items")) node = node["items"];
     else if (node.contains("additionalProperties") && node["additionalProperties"].is_object())
@@ -87,14 +96,15 @@ std::string accepted_at(const nlohmann::json& schema, const std::vector<std::str
 }
 
 /// The innermost errors: that an array fails because its element does goes without saying.
-std::vector<std::string> innermost(const nlohmann::json& schema, const std::vector<Error>& errors) {
+std::vector<std::string> innermost(const nlohmann::json& schema, const nlohmann::json& report,
+                                   const std::vector<Error>& errors) {
   std::vector<std::string> lines;
   for (const Error& error : errors) {
     if (std::any_of(errors.begin(), errors.end(), [&](const Error& other) { return lies_within(other, error); }))
       continue;
     std::string line = pointer(error.context) + ": " + error.description;
     if (line.back() == '.') line.pop_back();
-    line += accepted_at(schema, error.context);
+    line += accepted_at(schema, report, error.context);
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
   }
   return lines;
@@ -153,7 +163,7 @@ std::vector<std::string> schema_errors(const Json& report) {
   valijson::ValidationResults results;
   valijson::Validator validator(valijson::Validator::kStrongTypes);
   if (validator.validate(schema, Adapter(plain), &results)) return {};
-  return innermost(schema_json, {results.begin(), results.end()});
+  return innermost(schema_json, plain, {results.begin(), results.end()});
 }
 
 // What a schema cannot say: whether the parts of a report contradict each other.

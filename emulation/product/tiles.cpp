@@ -144,6 +144,15 @@ struct Work {
   std::size_t ldd;
 };
 
+/// What a thread keeps from tile to tile.
+template <class Words>
+struct OfThread {
+  std::optional<ScalarOutputs<Words>> scalar;
+  std::vector<Redone> redone;
+  TileRules rules;  ///< of a tile that needs its own
+  bool watches = true;
+};
+
 /// Whether the result at row r and column j of a tile is -0, by the signs of its products.
 bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t k) {
   bool all_negative = true, all_positive = true;
@@ -155,17 +164,15 @@ bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t
 }
 
 template <class Words>
-void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel,
-              std::optional<ScalarOutputs<Words>>& scalar, std::vector<Redone>& redone, bool& watches) {
+void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel, OfThread<Words>& own) {
   const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
   const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
   const auto redo = [&](std::size_t r, std::size_t j) {
     set_direction(Direction::nearest);
-    if (!scalar) scalar.emplace(w.model, w.x, w.first_stream);
-    redone.push_back({top + r, left + j, (*scalar)(top + r, left + j)});
+    if (!own.scalar) own.scalar.emplace(w.model, w.x, w.first_stream);
+    own.redone.push_back({top + r, left + j, (*own.scalar)(top + r, left + j)});
   };
-  TileRules room;
-  const TileRules* const rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel], room);
+  const TileRules* const rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel], own.rules);
   if (!rules) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) {
@@ -177,7 +184,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   alignas(64) float out[tile_size], addend[tile_size];
   const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
   TileSum sum(w.model, *rules, w.x.k, {a, b, w.a.half_panel(row_panel), w.b.half_panel(column_panel)}, w.plan.draws,
-              {w.model.seed, w.first_stream + top * w.x.n + left, w.x.n}, &watches);
+              {w.model.seed, w.first_stream + top * w.x.n + left, w.x.n}, &own.watches);
   sum.run(out);
 
   const auto each = [&](auto f) {
@@ -212,22 +219,16 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
 
 template <class Words>
 std::vector<Redone> run_tiles(const Work<Words>& w) {
-  struct Own {
-    std::optional<ScalarOutputs<Words>> scalar;
-    std::vector<Redone> redone;
-    bool watches = true;
-  };
-  tbb::enumerable_thread_specific<Own> all;
+  tbb::enumerable_thread_specific<OfThread<Words>> all;
   const std::size_t row_panels = w.a.extents.size(), column_panels = w.b.extents.size();
   tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, column_panels, 1, 0, row_panels, 8), [&](const auto& range) {
     const array::DefaultEnvironment environment;
-    Own& own = all.local();
+    OfThread<Words>& own = all.local();
     for (std::size_t j = range.rows().begin(); j != range.rows().end(); ++j)
-      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i)
-        run_tile(w, i, j, own.scalar, own.redone, own.watches);
+      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i) run_tile(w, i, j, own);
   });
   std::vector<Redone> redone;
-  for (const Own& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());
+  for (const OfThread<Words>& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());
   return redone;
 }
 

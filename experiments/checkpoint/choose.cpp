@@ -302,8 +302,8 @@ void run_choice(const Config& config, Run& run) {
   const int budgets = !config.text("bytes").empty() + (config.real("bits") > 0) + (config.real("sqnr") > 0);
   if (budgets != 1)
     throw std::invalid_argument(
-        fmt::format("{} given; accepted: one of bytes (900MB, 0.3), bits (such as 5) and sqnr (such as 30), above 0",
-                    budgets == 0 ? "no budget is" : "several budgets are"));
+        fmt::format("{} given; accepted: one of bytes (900MB, 0.3), bits (such as 5) and sqnr (such as 30)",
+                    budgets == 0 ? "no budget above 0 is" : "several budgets are"));
   Entries entries(config, run);
   entries.look(4);
   Choice(config, run, entries).choose();

@@ -85,6 +85,8 @@ TEST(Campaign, RefusesWhatItCannotBe) {
     EXPECT_TRUE(text.starts_with("sweep.json: ")) << text;
   };
   has(with("/experiment", "trainig"), "did you mean training");
+  has(with("/experiment", 3), "\"experiment\" is 3; accepted: the name of one");
+  has(with("/experiment", Json()), "\"experiment\" is missing");
   has(with("/grids", 1), "did you mean grid");
   has(with("/grid/policys", Json::array({"fp32"})), "policys");
   has(with("/grid", Json::parse(R"([{"lr": [0.1]}, {"s": [1]}])")), "grid: unknown parameter 's'");
@@ -197,6 +199,7 @@ TEST_F(CampaignCommand, JoinsTheTablesThatAreAskedFor) {
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("sweep.json: tables: unknown table 'sumary'; did you mean summary"), std::string::npos)
       << refused.err;
+  EXPECT_NE(refused.err.find("in the first of 3 points"), std::string::npos) << "said while hours can still be saved";
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 

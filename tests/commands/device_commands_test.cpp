@@ -117,6 +117,12 @@ TEST(ProbeCommand, QuietSaysWhichUnitsAnswerSo) {
             "emulated:volta.mma.fp16.fp32: answers as volta.mma.fp16.fp32\n");
 }
 
+TEST(ProbeCommand, DescribesAUnitOfYourOwn) {
+  const std::string unit = R"({"based_on": "volta.mma.fp16.fp32", "k": 8})",
+                    text = run_halfulp({"probe", "--unit-file", "-"}, unit).out;
+  EXPECT_NE(text.find("model of a unit of your own"), std::string::npos) << text;
+}
+
 TEST(ProbeCommand, AMissingDeviceIsNoBadInput) {
   if (find_device("cuda").available().yes) GTEST_SKIP() << "there is one";
   expect_refused({"probe", "--backend", "cuda"}, "", 3);

@@ -105,6 +105,9 @@ TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
   EXPECT_EQ(answered(nvfp4, "6 | 6 | 1 | 1.5 | 2\n", {"--values"}), "109\n");
   EXPECT_EQ(answered(half, "1 | 1 | 1 | 2\n", {"--values", "--check"}), "1 checked, 0 differ\n");
   expect_error(run_mma(half, "1 one | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
+  for (const std::string word : {"0x3C00", "-0X3c00"})
+    expect_error(run_mma(half, "1 " + word + " | 1 1 | 0\n", {"--values"}),
+                 "word 2 of A: '" + word + "' is a code word; accepted: a number such as " + word + "p0");
 }
 
 TEST(MmaCommand, ValuesBeyondAFormatAreCounted) {

@@ -91,6 +91,7 @@ TEST_F(RunCommand, bad_usage_is_one_line) {
   expect_bad_input({"validate"}, "report is missing");
   expect_bad_input({"diff"}, "FIRST is missing; accepted: a report");
   expect_bad_input({"diff", "one.json"}, "SECOND is missing; accepted: a report of the same experiment");
+  expect_bad_input({"diff", "-", "-"}, "there is one standard input");
   expect_bad_input({"show"}, "REPORT is missing; accepted: a report");
 }
 

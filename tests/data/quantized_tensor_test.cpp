@@ -97,4 +97,15 @@ TEST(QuantizedTensor, BlocksByParts) {
   }
 }
 
+/// A matrix without columns has rows of no scales.
+TEST(QuantizedTensor, ScalesOfNothingKeepTheirAxes) {
+  using Sizes = std::vector<std::uint64_t>;
+  const auto scales = [](const Sizes& shape, const char* format) {
+    return quantize_tensor({fp32, shape, {}}, parse_block_format(format), stochastic(), seed, {}).scales_shape;
+  };
+  EXPECT_EQ(scales({3, 0}, "mxfp8e4m3"), (Sizes{3, 0}));
+  EXPECT_EQ(scales({0, 65}, "mxfp8e4m3"), (Sizes{0, 3}));
+  EXPECT_EQ(scales({2, 0, 130}, "fp8-128x128"), (Sizes{2, 0, 2}));
+}
+
 }  // namespace quantized_tensor_test

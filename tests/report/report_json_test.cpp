@@ -113,6 +113,21 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
   }
 }
 
+/// Comparisons are of two kinds: errors are those of the kind that it is.
+TEST(Schema, blames_only_what_is_wrong_in_a_comparison) {
+  const Broken broken;
+  const Absent absent;
+  Json one = toy_report({&broken, &absent}), other = one;
+  one["comparisons"][0]["compared"] = "many";
+  EXPECT_EQ(joined(toy_errors(one)),
+            "/comparisons/0/compared: Value type not permitted by 'type' constraint; accepted: integer\n");
+  other["comparisons"].back()["skipped"] = Json();
+  const std::string errors = joined(toy_errors(other)),
+                    where = fmt::format("/comparisons/{}/skipped: ", other["comparisons"].size() - 1);
+  EXPECT_TRUE(errors.starts_with(where) && errors.find("accepted: string") != errors.npos) << errors;
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+}
+
 TEST(Schema, accepts_what_is_right_in_another_way) {
   const Json report = toy_report();
   const std::vector<std::pair<const char*, std::function<void(Json&)>>> variations{
