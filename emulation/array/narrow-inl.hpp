@@ -370,10 +370,11 @@ class Narrow {
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal
   /// carriers count as zero: narrow_plan() admits only formats for which that is right.
   HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
+    // What was cut off, in units of 2^-32 of the last kept bit: exact.
+    const VF rest = hn::Sub(as_float(u), rounded);
+    const Bits scale = static_cast<Bits>(2 * Carrier<T>::format.bias + 32 + fraction_bits - plan_.tail)
+                       << fraction_bits;
     if constexpr (sizeof(T) == 4) {
-      // What was cut off, in units of 2^-32 of the last kept bit: exact.
-      const VF rest = hn::Sub(as_float(u), rounded);
-      const Bits scale = static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits;
 #if HALFULP_EMBEDDED_ROUNDING
       const VF cut_off = hn::Mul(rest, as_float(hn::Sub(set(scale), binade)));
       const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, cut_off.raw)};
@@ -386,34 +387,10 @@ class Narrow {
       return hn::RebindMask(du, hn::Le(minus_cut_off, limit));
 #endif
     } else {
-      (void)rounded;
-      const VU significand = hn::Or(hn::And(u, set(fraction_mask)), set(fraction_mask + 1));
-      const VU below = hn::ShiftRight<fraction_bits>(
-          hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
-      // significand * 2^(32 - tail): bits below 2^-32 leave at the bottom, the kept ones at the top.
-      const VU fixed = set(static_cast<Bits>(32 - plan_.tail)), low = set(static_cast<Bits>(0xffff'ffffu));
-      const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)),
-                             shift_right(significand, hn::Sub(below, fixed)));
-      return hn::Gt(hn::Add(hn::And(tail, low), random), low);
+      const VF cut_off = hn::Mul(rest, as_float(hn::Sub(set(scale), binade)));
+      const VF from_2_52 = as_float(hn::Or(random, hn::BitCast(du, hn::Set(d, T{0x1p52}))));  // 2^52 + random
+      return hn::RebindMask(du, hn::Ge(cut_off, hn::Sub(hn::Set(d, T{0x1p52 + 0x1p32}), from_2_52)));
     }
-  }
-
-  /// Shifts by any count; those outside [0, width) give zero.
-  static HWY_INLINE VU shift_left(VU v, VU count) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-    return hn::Shl(v, count);  // VPSLLV does just that
-#else
-    const auto inside = hn::Lt(count, set(8 * sizeof(T)));
-    return hn::IfThenElseZero(inside, hn::Shl(v, hn::And(count, set(8 * sizeof(T) - 1))));
-#endif
-  }
-  static HWY_INLINE VU shift_right(VU v, VU count) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-    return hn::Shr(v, count);
-#else
-    const auto inside = hn::Lt(count, set(8 * sizeof(T)));
-    return hn::IfThenElseZero(inside, hn::Shr(v, hn::And(count, set(8 * sizeof(T) - 1))));
-#endif
   }
 
   const NarrowPlan<Bits>& plan_;

@@ -31,12 +31,18 @@ class Elements {
         rounding_(element_rounding(rounding)),
         random_(random),
         plan_(array::narrow_plan<float>(grid_, rounding_, array::Source::conversion)),
-        limit_(static_cast<float>(grid_.value(grid_.max_finite()))) {}
+        limit_(static_cast<float>(grid_.value(grid_.max_finite()))),
+        one_pass_(plan_ && !f.element.is_affine() && block::has_one_pass(*plan_)) {}
 
   /// Code words of `count` elements in consecutive blocks of that many; the first begins a block, and has the index
   /// `at`.
   void encode(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps,
               std::uint8_t* out) const {
+    if (one_pass_ && grid_.storage_bits() <= 8 &&
+        block::round_in_one_pass(*plan_, scaling(steps), in, block, count, out)) {
+      if (f_.element.is_integer()) block::twos_complement(out, count, f_.element.integer_bits);
+      return;
+    }
     pieces(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) {
       float scaled[buffer_size];
       block::scaled(in + begin, block, size, steps.factors.data() + index, steps.divides, limit_, scaled);
@@ -58,6 +64,7 @@ class Elements {
   /// Values instead.
   void round_values(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps,
                     float* out) const {
+    if (one_pass_ && block::round_in_one_pass(*plan_, scaling(steps), in, block, count, out)) return;
     pieces(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) {
       float scaled[buffer_size];
       block::scaled(in + begin, block, size, steps.factors.data() + index, steps.divides, limit_, scaled);
@@ -100,13 +107,26 @@ class Elements {
           grid_.value(convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code));
   }
 
+  block::Scaling scaling(const Steps& steps) const {
+    const bool integers = f_.element.is_integer();
+    return {steps.factors.data(),
+            steps.values.data(),
+            steps.divides,
+            limit_,
+            integers,
+            integers ? integer(f_.element.least()) : 0,
+            integers ? integer(f_.element.most()) : 0};
+  }
+  /// The value of an integer in units of the last place.
+  float integer(int units) const {
+    return static_cast<float>(units) * static_cast<float>(FloatFormat::power_of_two(-f_.element.fraction_bits));
+  }
+
   /// Integers have no -0, and those of the wide grid saturate by their zero point.
   void to_integers(float* q, std::size_t block, std::size_t size, const Steps& steps, std::size_t first) const {
     const BlockElement& e = f_.element;
-    const auto unit = static_cast<float>(FloatFormat::power_of_two(-e.fraction_bits));
     const auto limit = [&](std::size_t begin, std::size_t count, int zero) {
-      block::limit(q + begin, count, static_cast<float>(e.least() - zero) * unit,
-                   static_cast<float>(e.most() - zero) * unit);
+      block::limit(q + begin, count, integer(e.least() - zero), integer(e.most() - zero));
     };
     if (steps.zeros.empty()) return limit(0, size, 0);
     for (std::size_t i = 0; i < size; i += block) limit(i, std::min(block, size - i), steps.zeros[first + i / block]);
@@ -118,6 +138,7 @@ class Elements {
   RandomStream random_;
   std::optional<array::NarrowPlan<std::uint32_t>> plan_;
   float limit_;
+  bool one_pass_;
 };
 
 /// The number of elements that one thread takes at a time.

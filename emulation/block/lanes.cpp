@@ -3,8 +3,7 @@
 #include <hwy/foreach_target.h>
 
 #include <halfulp/emulation/block/lanes.hpp>
-
-#include <hwy/highway.h>
+#include <halfulp/emulation/block/blocks-inl.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -13,26 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::block::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-using Ints = hn::ScalableTag<std::int32_t>;  // of magnitudes: none is negative
-
-/// f(begin, size, i) for each block i.
-template <class F>
-HWY_INLINE void each_block(std::size_t block, std::size_t count, F f) {
-  for (std::size_t i = 0, begin = 0; begin < count; ++i, begin += block) f(begin, std::min(block, count - begin), i);
-}
-
-/// f<n>() for blocks of n whole vectors: a few n that the compiler knows, and 0 for any other block.
-template <class F>
-HWY_INLINE void with_vectors(std::size_t block, F f) {
-  const std::size_t lanes = hn::Lanes(Floats());
-  if (block == lanes) f.template operator()<1>();
-  else if (block == 2 * lanes) f.template operator()<2>();
-  else if (block == 4 * lanes) f.template operator()<4>();
-  else if (block == 8 * lanes) f.template operator()<8>();
-  else f.template operator()<0>();
-}
 
 HWY_INLINE std::int32_t magnitude(const float* x) { return std::bit_cast<std::int32_t>(*x) & 0x7fff'ffff; }
 
@@ -134,81 +113,6 @@ HWY_ATTR void extremes_of(const float* in, std::size_t block, std::size_t count,
   });
 }
 
-/// The larger and the smaller of two; a NaN in v stays.
-HWY_INLINE hn::Vec<Floats> limited(hn::Vec<Floats> v, hn::Vec<Floats> least, hn::Vec<Floats> most) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-  return hn::Max(least, hn::Min(most, v));  // the second operand where one is NaN
-#else
-  return hn::IfThenElse(hn::Gt(v, most), most, hn::IfThenElse(hn::Lt(v, least), least, v));
-#endif
-}
-
-template <bool divides, bool limits>
-HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, const float* factors, float limit,
-                        float* out) {
-  constexpr Floats d;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto most = hn::Set(d, limit), least = hn::Set(d, -limit);
-  const auto apply = [=](auto v, auto f) HWY_ATTR {
-    auto q = v;
-    if constexpr (divides) q = hn::Div(v, f);
-    else q = hn::Mul(v, f);
-    if constexpr (limits) return limited(q, least, most);
-    else return q;
-  };
-  const auto one = [&](float v, float f) {
-    const float q = divides ? v / f : v * f;
-    return q > limit ? limit : q < -limit ? -limit : q;
-  };
-  if (block == 1) {
-    std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes)
-      hn::StoreU(apply(hn::LoadU(d, in + i), hn::LoadU(d, factors + i)), d, out + i);
-    for (; i < count; ++i) out[i] = one(in[i], factors[i]);
-    return;
-  }
-  with_vectors(block, [&]<std::size_t n>() HWY_ATTR {
-    if constexpr (n > 0) {
-      const auto own = apply;  // copies, which clang keeps in registers; it leaves what is captured in memory
-      const float *from = in, *factor = factors, *const end = in + count / block * block;
-      float* to = out;
-      for (; from != end; from += n * lanes, to += n * lanes) {
-        const auto f = hn::Set(d, *factor++);
-#pragma GCC unroll 8
-        for (std::size_t k = 0; k < n; ++k) hn::StoreU(own(hn::LoadU(d, from + k * lanes), f), d, to + k * lanes);
-      }
-      in = from, out = to, factors = factor, count %= block;
-    }
-  });
-  each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
-    const auto f = hn::Set(d, factors[index]);
-    std::size_t i = 0;
-    for (; i + lanes <= size; i += lanes) hn::StoreU(apply(hn::LoadU(d, in + begin + i), f), d, out + begin + i);
-    for (; i < size; ++i) out[begin + i] = one(in[begin + i], factors[index]);
-  });
-}
-
-HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides,
-                         float limit, float* out) {
-  if (divides) return scaled_by<true, true>(in, block, count, factors, limit, out);
-  if (limit < std::numeric_limits<float>::infinity())
-    return scaled_by<false, true>(in, block, count, factors, limit, out);
-  scaled_by<false, false>(in, block, count, factors, limit, out);
-}
-
-HWY_ATTR void limit_to(float* x, std::size_t count, float low, float high) {
-  constexpr Floats d;
-  const std::size_t lanes = hn::Lanes(d);
-  const auto least = hn::Set(d, low), most = hn::Set(d, high);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    hn::StoreU(limited(hn::Add(hn::LoadU(d, x + i), hn::Zero(d)), least, most), d, x + i);
-  for (; i < count; ++i) {
-    const float v = x[i] + 0.0f;
-    x[i] = v < low ? low : v > high ? high : v;
-  }
-}
-
 HWY_ATTR void to_affine_codes(const std::uint16_t* in, std::size_t count, int sign, int zero, int least, int most,
                               int bits, std::uint8_t* out) {
   constexpr hn::ScalableTag<std::int16_t> d;
@@ -288,8 +192,6 @@ namespace halfulp::block {
 
 HWY_EXPORT(magnitudes_of);
 HWY_EXPORT(extremes_of);
-HWY_EXPORT(scaled_any);
-HWY_EXPORT(limit_to);
 HWY_EXPORT(to_affine_codes);
 HWY_EXPORT(to_twos_complement);
 HWY_EXPORT(sums_of);
@@ -300,11 +202,6 @@ void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint
 void extremes(const float* in, std::size_t block, std::size_t count, float* low, float* high) {
   HWY_DYNAMIC_DISPATCH(extremes_of)(in, block, count, low, high);
 }
-void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit,
-            float* out) {
-  HWY_DYNAMIC_DISPATCH(scaled_any)(in, block, count, factors, divides, limit, out);
-}
-void limit(float* x, std::size_t count, float low, float high) { HWY_DYNAMIC_DISPATCH(limit_to)(x, count, low, high); }
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
   HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits);
 }

@@ -3,6 +3,8 @@
 // `in` begins at a block's boundary. Blocks are consecutive runs of `block` elements; the last may be short.
 #pragma once
 
+#include <halfulp/emulation/array/plan.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +22,24 @@ void scaled(const float* in, std::size_t block, std::size_t count, const float* 
 
 /// x = x + 0, which has no -0, limited to [low, high]; a NaN stays. Precondition: rounding to nearest.
 void limit(float* x, std::size_t count, float low, float high);
+
+/// What becomes of elements besides their rounding.
+struct Scaling {
+  const float *factors, *values;  ///< of each block; as in BlockStep
+  bool divides;
+  float limit;    ///< of magnitudes before they are rounded
+  bool integers;  ///< values are limited to [least, most] afterwards, and have no -0
+  float least, most;
+};
+
+/// Whether round_in_one_pass takes such a plan: to nearest even, formats with -0.
+bool has_one_pass(const array::NarrowPlan<std::uint32_t>& plan);
+/// Rounds scaled elements and scales them back; or rounds them to code words of up to 8 bits, which `integers` leaves
+/// alone. `out` may be `in`. Returns whether it could: vectors must lie in one block each.
+bool round_in_one_pass(const array::NarrowPlan<std::uint32_t>& plan, const Scaling& scaling, const float* in,
+                       std::size_t block, std::size_t count, float* out);
+bool round_in_one_pass(const array::NarrowPlan<std::uint32_t>& plan, const Scaling& scaling, const float* in,
+                       std::size_t block, std::size_t count, std::uint8_t* out);
 
 /// Converts codes of sign and magnitude to two's complement of `bits` bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);

@@ -65,16 +65,21 @@ void quotients(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, 
   for (std::size_t i = 0; i < count; ++i) steps.values[i] = std::bit_cast<float>(magnitudes[i]) / target;
   if (f.tensor_scale)
     for (std::size_t i = 0; i < count; ++i) steps.values[i] /= tensor;
+  const bool floats = f.scale == fp32;  // nothing to round
   Rounding nearest;
   nearest.overflow = Overflow::saturate;
-  encode<float, std::uint32_t>(f.scale, nearest, steps.values, steps.scales);
+  if (floats)
+    for (std::size_t i = 0; i < count; ++i) steps.scales[i] = bits_of(bounded(steps.values[i]));
+  else encode<float, std::uint32_t>(f.scale, nearest, steps.values, steps.scales);
   const auto least = static_cast<std::uint32_t>(f.scale.min_normal()),
              nan = static_cast<std::uint32_t>(f.scale.canonical_nan());
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t& code = steps.scales[i];
     code = magnitudes[i] > infinite ? nan : code < least ? least : code;
   }
-  decode<std::uint32_t>(f.scale, steps.scales, steps.factors);
+  if (floats)
+    for (std::size_t i = 0; i < count; ++i) steps.factors[i] = std::bit_cast<float>(steps.scales[i]);
+  else decode<std::uint32_t>(f.scale, steps.scales, steps.factors);
   steps.divides = f.use == ScaleUse::divide;
   const float inverse = 1.0f / tensor;
   for (std::size_t i = 0; i < count; ++i) {

@@ -7,6 +7,7 @@ RECOMMENDED = "emulation/elementary.cpp"
 SCALE = "emulation/block/scale.hpp"
 STEPS = "emulation/block/steps.cpp"
 ELEMENTS = "emulation/block/block.cpp"
+SCALING = "emulation/block/scaling.cpp"
 
 BUGS = [
     ("tie rule: to odd instead of even", MODES,
@@ -54,16 +55,30 @@ BUGS = [
      "(k == -127 ? 0x40'0000u : 0u)", "0u", "block"),
     ("block steps: the reciprocal of 2^127 is zero", STEPS,
      "k > 126 ? 0x40'0000u", "k > 126 ? 0u", "block"),
-    ("block arrays: a short last block takes its neighbour's scale", "emulation/block/lanes.cpp",
+    ("block arrays: a short last block takes its neighbour's scale", "emulation/block/blocks-inl.hpp",
      "std::min(block, count - begin), i);", "std::min(block, count - begin), count - begin < block && i ? i - 1 : i);", "block"),
     ("block arrays, AVX-512: neighbours' largest magnitudes change places", "emulation/block/lanes.cpp",
      "pairs(largest_of_four(8, v), largest_of_four(12, v))", "pairs(largest_of_four(12, v), largest_of_four(8, v))", "block"),
-    ("block arrays: a NaN is limited to the largest value", "emulation/block/lanes.cpp",
+    ("block arrays: a NaN is limited to the largest value", SCALING,
      "hn::Max(least, hn::Min(most, v));", "hn::Max(hn::Min(v, most), least);", "block"),
     ("block arrays: random bits begin anew in each piece", ELEMENTS,
      "const RandomStream random = random_.from(at + begin);", "const RandomStream random = random_.from(at);", "block"),
-    ("block arrays: -0 of integers stays", "emulation/block/lanes.cpp",
+    ("block arrays: -0 of integers stays", SCALING,
      "hn::Add(hn::LoadU(d, x + i), hn::Zero(d))", "hn::LoadU(d, x + i)", "block"),
+    ("block arrays in one pass: NaN is not looked for", SCALING,
+     "if (HWY_UNLIKELY(array::HWY_NAMESPACE::any_nan(", "if (false && HWY_UNLIKELY(array::HWY_NAMESPACE::any_nan(", "block"),
+    ("block arrays in one pass: four vectors take the first one's factor", SCALING,
+     "hn::LoadU(d, in + at(k)), at(k) >> shift)", "hn::LoadU(d, in + at(k)), i >> shift)", "block"),
+    ("block arrays in one pass: nothing is limited", SCALING,
+     "return hn::BitCast(du, limited(v, hn::Set(d, -s.limit), hn::Set(d, s.limit)));", "return hn::BitCast(du, v);", "block"),
+    ("block arrays in one pass: a vector may lie in two blocks", SCALING,
+     "std::has_single_bit(block) && block >= hn::Lanes(Floats())", "std::has_single_bit(block)", "block"),
+    ("block arrays in one pass: -0 of integers stays", SCALING,
+     "limited(hn::Add(v, hn::Zero(d)), hn::Set(d, s.least)", "limited(v, hn::Set(d, s.least)", "block"),
+    ("block arrays in one pass: integers reach the limit of what they are rounded from", SCALING,
+     "hn::Set(d, s.least), hn::Set(d, s.most))", "hn::Set(d, s.least), hn::Set(d, s.limit))", "block"),
+    ("block scale: infinite quotients stay so in fp32", STEPS,
+     "bits_of(bounded(steps.values[i]))", "bits_of(steps.values[i])", "block"),
     ("block products: scales are multiplied first", "emulation/block/product.cpp",
      "if (order == ScaleOrder::after)", "if (order != ScaleOrder::after)", "block_dot"),
 ]
