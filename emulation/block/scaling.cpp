@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::block::HWY_NAMESPACE {
@@ -169,7 +170,7 @@ class InOnePass {
 
 /// Whether a vector lies in one block, and a shift finds it: that shift, else -1.
 HWY_ATTR int shift_of(std::size_t block, std::size_t count) {
-  if (count <= block) return 63;
+  if (count <= block) return std::numeric_limits<std::size_t>::digits - 1;
   return std::has_single_bit(block) && block >= hn::Lanes(Floats()) ? std::countr_zero(block) : -1;
 }
 
