@@ -1,7 +1,7 @@
+#include <halfulp/emulation/block/block.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -34,11 +34,7 @@ void unscale_slowly(std::span<float> values, float factor, std::uint64_t tensor,
 
 }  // namespace
 
-bool has_non_finite(std::span<const float> values) {
-  for (; values.size() >= block; values = values.subspan(block))
-    if (any_non_finite(values.data())) return true;
-  return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-}
+bool has_non_finite(std::span<const float> values) { return !std::isfinite(largest_magnitude(values)); }
 
 void NonFiniteGradients::add(const NonFiniteGradients& other) {
   if (other.count() == 0) return;

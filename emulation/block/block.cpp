@@ -180,10 +180,10 @@ std::uint32_t largest_bits(std::span<const float> in, bool with_nan) {
     return most;
   };
   const auto larger = [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); };
-  if (in.empty()) return 0;
+  const tbb::blocked_range<std::size_t> all(0, in.size(), tile_size);
+  if (in.size() <= tile_size) return in.empty() ? 0 : piece(all, 0);
   return tbb::parallel_reduce(
-      tbb::blocked_range<std::size_t>(0, in.size(), tile_size), std::uint32_t{0},
-      [&](const auto& r, std::uint32_t most) { return larger(most, piece(r, 0)); }, larger);
+      all, std::uint32_t{0}, [&](const auto& r, std::uint32_t most) { return larger(most, piece(r, 0)); }, larger);
 }
 
 /// Neighbouring blocks in one band of rows, or any elements of a row if one step serves all.

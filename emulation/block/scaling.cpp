@@ -95,10 +95,9 @@ HWY_ATTR void limit_to(float* x, std::size_t count, float low, float high) {
 template <bool divides, bool integers, class Out>
 class InOnePass {
   static constexpr bool values = std::is_same_v<Out, float>;
-  using Sweep = array::HWY_NAMESPACE::Sweep<float, Out, RoundingMode::nearest_even, array::HWY_NAMESPACE::Cut::by_adder,
-                                            false,
-                                            values ? array::HWY_NAMESPACE::Domain::values
-                                                   : array::HWY_NAMESPACE::Domain::codes>;
+  using Sweep =
+      array::HWY_NAMESPACE::Sweep<float, Out, RoundingMode::nearest_even, array::HWY_NAMESPACE::Cut::by_adder, false,
+                                  values ? array::HWY_NAMESPACE::Domain::values : array::HWY_NAMESPACE::Domain::codes>;
   using Narrow = typename Sweep::N;
   using Words = typename Sweep::VU;
   static_assert(Narrow::environment == array::HWY_NAMESPACE::to_nearest, "as multiplications need it");
@@ -113,9 +112,8 @@ class InOnePass {
     const std::size_t lanes = hn::Lanes(d);
     const auto four = [&](std::size_t i) HALFULP_ATTR_INLINE {
       const auto at = [=](std::size_t k) HWY_ATTR { return i + k * lanes; };
-      const auto scaled = [&](std::size_t k) HALFULP_ATTR_INLINE {
-        return before(s, hn::LoadU(d, in + at(k)), at(k) >> shift);
-      };
+      const auto scaled = [&](std::size_t k)
+                              HALFULP_ATTR_INLINE { return before(s, hn::LoadU(d, in + at(k)), at(k) >> shift); };
       const Words x[4] = {scaled(0), scaled(1), scaled(2), scaled(3)}, none = hn::Zero(du);
       // What is limited does not overflow: only NaN is special.
       const auto value = [&](std::size_t k) HALFULP_ATTR_INLINE { return hn::BitCast(d, x[k]); };
