@@ -195,6 +195,7 @@ std::optional<Operation> first_operation(const Expression& e) {
   for (const Expression& operand : e.operands)
     if (const auto first = first_operation(operand)) return first;
   if (e.kind == Expression::Kind::operation) return e.operation;
+  if (e.kind == Expression::Kind::negation) return Operation::sub;
   return e.kind == Expression::Kind::sum ? std::optional(Operation::add) : std::nullopt;
 }
 

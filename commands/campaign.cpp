@@ -117,9 +117,12 @@ class CampaignRun {
         bar.note(fmt::format("point {} of {}: {}", i + 1, campaign_.points.size(), words));
       };
       at_point(i, [&] { whole.add(run_experiment(*campaign_.experiment, campaign_.points[i].config, run)); });
-      // Before the others take hours; the last point is not too late to have it.
-      if (const std::string absent = whole.absent_table(); i == 0 && i + 1 < campaign_.points.size() && !absent.empty())
-        print_error(fmt::format("{}, in the first of {} points", absent, campaign_.points.size()));
+      if (i == 0 && campaign_.points.size() > 1)  // before the others take hours
+        for (const std::string& absent : whole.absent_tables()) {
+          bar.wipe();
+          print_error(fmt::format("{}: tables, of the first of {} points (the others are computed all the same): {}",
+                                  arguments_.specification, campaign_.points.size(), absent));
+        }
     }
     Report made = std::move(whole).finish();
     made.environment(describe_environment(threads(), arguments_.command, backends_));

@@ -42,7 +42,7 @@ EvalOptions eval_options(const EvalArguments& options) {
   const bool to_integer = std::holds_alternative<IntegerType>(task.to);
   if (task.rounding.integer_inexact && !to_integer && task.operation != Operation::round_to_integral)
     throw std::invalid_argument("--exact belongs to round-to-integral, and to convert with --to an integer type");
-  if (task.rounding.int_overflow != Rounding{}.int_overflow && !to_integer)
+  if (options.rounding.int_overflow && !to_integer)
     throw std::invalid_argument("--int-overflow belongs to convert with --to an integer type");
   result.seed = options.rounding.seed;
   return result;

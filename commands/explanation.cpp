@@ -1,6 +1,5 @@
 #include <halfulp/commands/explanation.hpp>
 #include <halfulp/commands/expression.hpp>
-#include <halfulp/commands/lines.hpp>
 
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/emulation/text.hpp>
@@ -15,6 +14,12 @@
 #include <stdexcept>
 
 namespace halfulp::cli {
+
+bool is_code_word(std::string_view text) {
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
+         text.find_first_of(".pP") == text.npos;
+}
+
 namespace {
 
 using boost::multiprecision::cpp_int;

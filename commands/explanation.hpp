@@ -50,6 +50,9 @@ struct Explanation {
   std::string reason(const ModeOutcome& outcome) const;
 };
 
+/// "0x3C00": hexadecimal without point and exponent is a code word where numbers are read, not a number.
+bool is_code_word(std::string_view text);
+
 /// Takes `text`, a number as `parse` reads it or a code word 0xBITS, apart. `random` decides a stochastic `rounding`.
 /// Throws std::invalid_argument in one line for text that is neither, code words too wide and numbers too far away.
 Explanation explain(const FloatFormat& format, const Rounding& rounding, std::string_view text, std::uint64_t random);

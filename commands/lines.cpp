@@ -1,5 +1,6 @@
 #include <halfulp/commands/lines.hpp>
 
+#include <halfulp/commands/explanation.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/emulation/random.hpp>
@@ -59,11 +60,6 @@ std::string_view take_word(std::string_view& text) {
 }
 
 bool read_hex_word(std::string_view word, int bits, std::uint64_t& code) { return read(word, bits, code) == Hex::fine; }
-
-bool is_code_word(std::string_view text) {
-  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
-         text.find_first_of(".pP") == text.npos;
-}
 
 std::string hex_word_refusal(std::string_view name, std::string_view word, int bits) {
   std::uint64_t code = 0;
@@ -279,7 +275,9 @@ std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) {
     return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name);
   };
   if (options_.values) try {
-      if (is_code_word(word.substr(word.starts_with('-') || word.starts_with('+'))))
+      const std::string_view magnitude = word.substr(word.starts_with('-') || word.starts_with('+'));
+      std::uint64_t ignored = 0;
+      if (is_code_word(magnitude) && cli::read(magnitude, 64, ignored) != Hex::not_hexadecimal)
         throw std::invalid_argument(fmt::format(
             "'{0}' is a code word; accepted: a number such as {0}p0; code words without --values", shown(word)));
       const Rounded value = parse(group.format, {}, word);

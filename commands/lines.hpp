@@ -20,9 +20,6 @@ std::string_view take_word(std::string_view& text);
 /// The code word of at most `bits` bits that a word spells ("3C00", "0x3c00") into `code`. False if it spells none.
 bool read_hex_word(std::string_view word, int bits, std::uint64_t& code);
 
-/// "0x3C00": hexadecimal without point and exponent is a code word where numbers are read, not a number.
-bool is_code_word(std::string_view text);
-
 /// What is wrong with a word that read_hex_word refused: "operand 1 is 'zz'; accepted: 4 hexadecimal digits".
 std::string hex_word_refusal(std::string_view name, std::string_view word, int bits);
 

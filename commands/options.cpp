@@ -136,7 +136,7 @@ void RoundingOptions::add_to(CLI::App& app) {
 void RoundingOptions::add_integer_options_to(CLI::App& app) {
   app.add_option("--int-overflow", int_overflow, "what an integer out of range becomes: " + listed(int_overflow_rules))
       ->type_name("RULE")
-      ->capture_default_str();
+      ->default_str(std::string(int_overflow_rules.front().name));
   app.add_flag("--exact", exact, "rounding to an integer signals inexact (IEEE 754 roundToIntegralExact)");
 }
 
@@ -148,7 +148,7 @@ Rounding RoundingOptions::rounding() const {
   result.flush_outputs = flush_outputs;
   result.tininess = value_named(tininess_rules, "tininess rule", tininess);
   result.nan = value_named(nan_rules, "NaN rule", nan);
-  result.int_overflow = value_named(int_overflow_rules, "integer overflow rule", int_overflow);
+  if (int_overflow) result.int_overflow = value_named(int_overflow_rules, "integer overflow rule", *int_overflow);
   result.integer_inexact = exact;
   result.variant = value_named(stochastic_variants, "stochastic variant", variant);
   result.random_bits = random_bits;

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +56,8 @@ std::vector<FloatFormat> formats_named(const std::string& names);
 // The options of `calc`, `eval` and `explain` that decide how a result is rounded.
 
 struct RoundingOptions {
-  std::string round = "nearest-even", overflow = "ieee", tininess = "after", nan = "canonical",
-              int_overflow = "saturate", variant = "truncate";
+  std::string round = "nearest-even", overflow = "ieee", tininess = "after", nan = "canonical", variant = "truncate";
+  std::optional<std::string> int_overflow;
   bool flush_inputs = false, flush_outputs = false, exact = false;
   int random_bits = Rounding{}.random_bits;
   std::uint64_t seed = 1;

@@ -36,9 +36,12 @@ CastTable cast_table(const ListOptions& options) {
     throw std::invalid_argument(
         "no profile converts " + format_name(table.from) + " to " + format_name(table.to) +
         "; accepted: --from fp32, fp16, bf16 or fp64, and --to as `halfulp profiles` lists them");
-  for (const std::string& given : options.values)
-    for (const Json& value : value_from_text(ParameterType::choices, given))
+  for (const std::string& given : options.values) {
+    const Json values = value_from_text(ParameterType::choices, given);
+    if (values.empty()) throw std::invalid_argument("--of is empty; accepted: numbers or code words, with commas");
+    for (const Json& value : values)
       table.operands.push_back(explain(table.from, {}, value.get<std::string>(), 0).code);
+  }
   return table;
 }
 

@@ -202,8 +202,8 @@ std::size_t display_width(std::string_view text) {
 ProgressBar::ProgressBar(std::string label, bool quiet)
     : label_(std::move(label)), visible_(!quiet && ::isatty(STDERR_FILENO)) {}
 
-ProgressBar::~ProgressBar() {
-  if (drawn_) std::fputs("\r\033[K", stderr);
+void ProgressBar::wipe() {
+  if (std::exchange(drawn_, false)) std::fputs("\r\033[K", stderr);
 }
 
 void ProgressBar::show(double fraction, double rate, double left) {

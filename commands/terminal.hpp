@@ -89,14 +89,16 @@ class ProgressBar {
  public:
   /// Draws nothing if standard error is no terminal or `quiet`.
   ProgressBar(std::string label, bool quiet);
-  ~ProgressBar();  ///< wipes the bar
+  ~ProgressBar() { wipe(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   /// `fraction` in [0, 1]; redraws at most ten times a second.
   void show(double fraction) { show(fraction, note_); }
   /// What stands behind the bar from now on: a few words.
   void note(const std::string& words) { note_ = "  " + words; }
-  /// The same with a rate, in 10^9 cases a second, and the time that is left, in seconds.
+  /// Makes place for other words on standard error; the next show() draws the bar below them.
+  void wipe();
+  /// show() with a rate, in 10^9 cases a second, and the time that is left, in seconds.
   void show(double fraction, double rate, double left);
 
  private:

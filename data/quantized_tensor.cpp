@@ -125,12 +125,14 @@ Quantized quantize_in_blocks(FileTensor&& tensor, const BlockFormat& f, const Ro
   if (f.tensor_scale) options.amax = amax_without_nan(tensor.values);  // one for all matrices
   Quantized q;
   q.values = std::move(tensor.values);
-  const BlockGrid whole = block_grid(l.format, l.rows, l.columns);
-  const auto blocks = [](std::size_t size, std::size_t block) { return size / block + (size % block != 0); };
-  q.scales_shape = {blocks(l.rows, whole.block_rows), blocks(l.columns, whole.block_columns)};
+  const auto blocks = [](std::uint64_t size, std::uint64_t block) {
+    return block == 0 ? std::uint64_t{size > 0} : size / block + (size % block != 0);
+  };
+  q.scales_shape = {blocks(l.rows, l.format.rows), blocks(l.columns, l.format.columns)};
   std::vector<double> before;
   std::vector<float> in, out;
   if (!q.values.empty()) {
+    const BlockGrid whole = block_grid(l.format, l.rows, l.columns);
     // Rows of a matrix at a time, of whole blocks.
     const std::size_t few = std::max<std::size_t>(1, part_size / l.columns / whole.block_rows) * whole.block_rows;
     for (std::uint64_t row = 0; row < l.matrices * l.rows;) {

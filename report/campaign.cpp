@@ -309,19 +309,18 @@ CampaignReport::Joined& CampaignReport::joined_with(const std::string& name, con
                                      {}});
 }
 
-std::string CampaignReport::absent_table() const {
-  for (const std::string& name : campaign_.tables) {
-    if (std::any_of(tables_.begin(), tables_.end(), [&](const Joined& table) { return table.name == name; })) continue;
-    std::vector<std::string> known(left_out_.begin(), left_out_.end());
-    for (const Joined& table : tables_) known.push_back(table.name);
-    return campaign_.where + ": tables: " + unknown_name("table", name, std::move(known));
-  }
-  return {};
+std::vector<std::string> CampaignReport::absent_tables() const {
+  std::vector<std::string> known(left_out_.begin(), left_out_.end()), absent;
+  for (const Joined& table : tables_) known.push_back(table.name);
+  for (const std::string& name : campaign_.tables)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      absent.push_back(unknown_name("table", name, known));
+  return absent;
 }
 
 Report CampaignReport::finish() && {
-  if (const std::string absent = absent_table(); !absent.empty())
-    throw std::invalid_argument(absent + "; the trials are kept");
+  if (const std::vector<std::string> absent = absent_tables(); !absent.empty())
+    throw std::invalid_argument(fmt::format("{}: tables: {}; the trials are kept", campaign_.where, absent.front()));
   Config config(campaign_parameters());
   Json specification = campaign_.specification;
   specification.erase("experiment");

@@ -59,8 +59,9 @@ class CampaignReport {
   explicit CampaignReport(const Campaign& campaign);
   /// The report of the next point.
   void add(const Report& report);
-  /// Of a table of the specification that no point so far has, one line; otherwise nothing. A later point may have it.
-  std::string absent_table() const;
+  /// Of each table of the specification that no point so far has: "unknown table 'sumary'; did you mean summary?" A
+  /// later point may have it.
+  std::vector<std::string> absent_tables() const;
   /// The whole. Precondition: all points were added. Throws std::invalid_argument in one line for a table of the
   /// specification that no point has.
   Report finish() &&;

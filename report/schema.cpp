@@ -70,6 +70,14 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
   return text;
 }
 
+using Adapter = valijson::adapters::NlohmannJsonAdapter;
+
+bool satisfies(const nlohmann::json& schema_json, const nlohmann::json& value) {
+  valijson::Schema schema;
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);
+  return valijson::Validator(valijson::Validator::kStrongTypes).validate(schema, Adapter(value), nullptr);
+}
+
 /// "; accepted: ..." for the place of a report that an error is about; empty where the schema does not say it shortly.
 std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& report,
                         const std::vector<std::string>& context) {
@@ -78,9 +86,7 @@ std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& repo
   for (std::size_t i = 1; i < context.size(); ++i) {
     const std::string token = unbracketed(context[i]);
     if (node.contains("if")) {  // two kinds of object, of which one has members that the other has not
-      const nlohmann::json& object = report.at(nlohmann::json::json_pointer(where));
-      const bool is_first = std::ranges::all_of(
-          node["if"]["required"], [&](const nlohmann::json& name) { return object.contains(name.get<std::string>()); });
+      const bool is_first = satisfies(node["if"], report.at(nlohmann::json::json_pointer(where)));
       node = resolved(schema, node[is_first ? "then" : "else"]);
     }
     where += "/" + token;
@@ -95,6 +101,9 @@ std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& repo
   return text.empty() || text == "object" || text == "array" ? "" : "; accepted: " + text;
 }
 
+/// Whether it says no more than that an if-then-else fails.
+bool says_which_kind(const Error& error) { return error.description.find("if-then-else") != std::string::npos; }
+
 /// The innermost errors: that an array fails because its element does goes without saying.
 std::vector<std::string> innermost(const nlohmann::json& schema, const nlohmann::json& report,
                                    const std::vector<Error>& errors) {
@@ -102,6 +111,7 @@ std::vector<std::string> innermost(const nlohmann::json& schema, const nlohmann:
   for (const Error& error : errors) {
     if (std::any_of(errors.begin(), errors.end(), [&](const Error& other) { return lies_within(other, error); }))
       continue;
+    if (says_which_kind(error)) continue;  // and the errors of that kind say what is wrong
     std::string line = pointer(error.context) + ": " + error.description;
     if (line.back() == '.') line.pop_back();
     line += accepted_at(schema, report, error.context);
@@ -155,7 +165,6 @@ std::vector<std::string> schema_errors(const Json& report) {
   check_lengths(report, "", long_ones);
   if (!long_ones.empty()) return long_ones;
 
-  using Adapter = valijson::adapters::NlohmannJsonAdapter;
   valijson::Schema schema;
   valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);
 

@@ -333,7 +333,8 @@ TEST(EvalCommand, BadInputIsOneLine) {
   expect_error(eval({"add", "--format", "e8m0"}), "conversions only");
   expect_error(eval({"add", "--format", "fp16", "--to", "bf16"}), "--to belongs to convert");
   expect_error(eval({"add", "--format", "fp16", "--exact"}), "--exact belongs to round-to-integral");
-  expect_error(eval({"round-to-integral", "--format", "fp16", "--int-overflow", "x86"}), "--int-overflow belongs to");
+  for (const char* rule : {"x86", "saturate"})
+    expect_error(eval({"round-to-integral", "--format", "fp16", "--int-overflow", rule}), "--int-overflow belongs to");
   expect_error(eval({"convert", "--format", "fp16"}), "convert needs --to");
   expect_error(eval({"convert", "--format", "i32", "--to", "i64"}), "floating-point");
   expect_error(eval({"add", "--format", "fp16", "--round", "nearest"}), "did you mean nearest-even");

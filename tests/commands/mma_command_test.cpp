@@ -108,6 +108,7 @@ TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
   for (const std::string word : {"0x3C00", "-0X3c00"})
     expect_error(run_mma(half, "1 " + word + " | 1 1 | 0\n", {"--values"}),
                  "word 2 of A: '" + word + "' is a code word; accepted: a number such as " + word + "p0");
+  expect_error(run_mma(half, "1 0xzz | 1 1 | 0\n", {"--values"}), "'0xzz' is not a number");
 }
 
 TEST(MmaCommand, ValuesBeyondAFormatAreCounted) {

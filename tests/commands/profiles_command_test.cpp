@@ -93,6 +93,7 @@ TEST(ProfilesCommand, RefusesInOneLine) {
       {"diff-profiles", "onnx", "pytorch"},
       {"profiles", "--of", "x"},
       {"profiles", "--of", "1,,2"},
+      {"profiles", "--of", " "},
       {"profiles", "--of", "1", "--to", "tf32"},
       {"profiles", "onnx", "--of", "1"},
       {"diff-profiles", "onnx", "pytorch", "--to", "e4m3", "--threads", "0"}};

@@ -106,6 +106,8 @@ TEST(QuantizedTensor, ScalesOfNothingKeepTheirAxes) {
   EXPECT_EQ(scales({3, 0}, "mxfp8e4m3"), (Sizes{3, 0}));
   EXPECT_EQ(scales({0, 65}, "mxfp8e4m3"), (Sizes{0, 3}));
   EXPECT_EQ(scales({2, 0, 130}, "fp8-128x128"), (Sizes{2, 0, 2}));
+  EXPECT_EQ(scales({0, 7}, "e4m3-row"), (Sizes{0, 1}));
+  EXPECT_EQ(scales({0, 7}, "e4m3/column/fp32"), (Sizes{0, 7}));
 }
 
 }  // namespace quantized_tensor_test

@@ -53,6 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t i = 0; i < in.size(); ++i) {
     demand_same(got.codes[i], want.codes[i], i, about);
     demand_same(bits(at_once[i]), bits(values[i]), i, [&] { return "values at once, " + about(); });
+    if (!f.element.is_affine() && !std::isnan(scaled[i]))
+      demand_same(bits(scaled[i]), bits(static_cast<float>(f.element.value(want.codes[i]))), i,
+                  [&] { return "values without scales, " + about(); });
   }
   for (std::size_t i = 0; i < apart.blocks.size(); ++i)
     demand_same(bits(apart.blocks[i]), bits(block::scale_value(f.scale, want.scales[i])), i,

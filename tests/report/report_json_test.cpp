@@ -126,6 +126,14 @@ TEST(Schema, blames_only_what_is_wrong_in_a_comparison) {
                     where = fmt::format("/comparisons/{}/skipped: ", other["comparisons"].size() - 1);
   EXPECT_TRUE(errors.starts_with(where) && errors.find("accepted: string") != errors.npos) << errors;
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
+  other = toy_report({&broken, &absent});
+  const std::string item = fmt::format("/comparisons/{}: ", other["comparisons"].size() - 1);
+  other["comparisons"].back().erase("tasks");
+  EXPECT_EQ(joined(toy_errors(other)), item + "Missing required property 'tasks'\n");
+  for (const Json& no_object : {Json(5), Json(), Json("a"), Json::array()}) {
+    other["comparisons"].back() = no_object;
+    EXPECT_EQ(joined(toy_errors(other)), item + "Value type not permitted by 'type' constraint\n") << no_object;
+  }
 }
 
 TEST(Schema, accepts_what_is_right_in_another_way) {

@@ -52,7 +52,7 @@ BUGS = [
     ("loss scaler: a series of overflows begins anew with each update", "training/loss_scaler.cpp",
      "if (!found && streak_.updates == 0)", "if (!found)", "loss_scaler"),
     ("gradients: Inf and NaN in the last few of a tensor are not seen", "training/unscale.cpp",
-     "return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });", "return false;", "microscope"),
+     "largest_magnitude(values)", "largest_magnitude(values.first(values.size() / 64 * 64))", "microscope"),
     ("examples: the limit of images counts those of other classes", "training/examples.cpp",
      "(most == 0 || all.size() < most)", "(most == 0 || i < most)", "microscope"),
     ("optimizer: stochastic rounding draws the same bits in every step", "training/optimizer.cpp",
