@@ -350,8 +350,8 @@ TEST_F(CheckpointCommand, MistakesOfChoosingAreOneLine) {
     EXPECT_FALSE(fs::exists(report)) << part;
     EXPECT_FALSE(fs::exists(mix)) << part;
   };
-  refused({}, "no budget is given");
-  refused({"--bits", "0"}, "no budget is given");
+  refused({}, "no budget above 0 is given");
+  refused({"--bits", "0"}, "no budget above 0 is given");
   refused({"--bits", "8", "--keep", "lm-head*"}, "keep: no tensor of");
   refused({"--bits", "1"}, "bits: the tensors take");
   refused({"--bits", "5", "--sqnr", "30"}, "several budgets are given");
