@@ -181,8 +181,7 @@ void add_diff_command(CLI::App& app, int& status, std::string line) {
   command->callback([options, of_checkpoints, &status] {
     if (options->first == "-" && options->second == "-")
       throw std::invalid_argument(
-          "FIRST and SECOND are both -, and there is one standard input; accepted: a file for "
-          "one of them");
+          "FIRST and SECOND are both -, and there is one standard input; accepted: a file for one of them");
     const auto is_one = [](const std::string& path) { return names_checkpoint(path) || path.ends_with(".npy"); };
     if (is_one(options->first) || is_one(options->second)) {
       for (const std::string& other : {options->first, options->second})

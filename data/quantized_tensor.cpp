@@ -125,6 +125,7 @@ Quantized quantize_in_blocks(FileTensor&& tensor, const BlockFormat& f, const Ro
   if (f.tensor_scale) options.amax = amax_without_nan(tensor.values);  // one for all matrices
   Quantized q;
   q.values = std::move(tensor.values);
+  // block_grid counts no blocks at all where one of the sizes is zero; here the other keeps its own.
   const auto blocks = [](std::uint64_t size, std::uint64_t block) {
     return block == 0 ? std::uint64_t{size > 0} : size / block + (size % block != 0);
   };

@@ -72,6 +72,7 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
 
 using Adapter = valijson::adapters::NlohmannJsonAdapter;
 
+/// Whether a value satisfies a part of the schema that refers to no other.
 bool satisfies(const nlohmann::json& schema_json, const nlohmann::json& value) {
   valijson::Schema schema;
   valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);

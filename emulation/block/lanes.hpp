@@ -34,8 +34,9 @@ struct Scaling {
 
 /// Whether round_in_one_pass takes such a plan: to nearest even, formats with -0.
 bool has_one_pass(const array::NarrowPlan<std::uint32_t>& plan);
-/// Rounds scaled elements and scales them back; or rounds them to code words of up to 8 bits, which `integers` leaves
-/// alone. `out` may be `in`. Returns whether it could: vectors must lie in one block each.
+/// Scales elements, rounds them and scales them back; or only scales and rounds them, to code words of up to 8 bits,
+/// where `integers` has no effect. `out` may be `in`. Does nothing and returns false where a vector would lie in two
+/// blocks.
 bool round_in_one_pass(const array::NarrowPlan<std::uint32_t>& plan, const Scaling& scaling, const float* in,
                        std::size_t block, std::size_t count, float* out);
 bool round_in_one_pass(const array::NarrowPlan<std::uint32_t>& plan, const Scaling& scaling, const float* in,
