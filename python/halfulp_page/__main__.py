@@ -5,12 +5,14 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import sys
 import tempfile
 from typing import Any, NoReturn, Sequence
 
 from .inputs import BadInput, read_all
 from .page import ROWS, render, render_folder
+from .processes import processors
 from .sections import About
 
 NEEDED = ("matplotlib", "jinja2")
@@ -89,7 +91,7 @@ def main(given: Sequence[str] | None = None) -> int:
         if missing:
             print(f"halfulp_page: {' and '.join(missing)} missing; apt-get install {' '.join('python3-' + name for name in missing)}, or pip install {' '.join(missing)}", file=sys.stderr)
             return 3
-        shown: dict[str, Any] = {"title": options.title, "about": about_of(options.about), "rows": options.rows}
+        shown: dict[str, Any] = {"title": options.title, "about": about_of(options.about), "rows": options.rows, "jobs": processors()}
         if options.folder and options.out == "-":
             write("-", json.dumps(render_folder(read_all(options.reports), **shown), ensure_ascii=False))
         elif options.folder or options.out.endswith("/") or os.path.isdir(options.out):
@@ -105,4 +107,5 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: processes that draw end, too
     sys.exit(main())

@@ -7,11 +7,14 @@ import functools
 import io
 import json
 import math
+import multiprocessing
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.parse
 import warnings
@@ -32,6 +35,7 @@ from halfulp_page.plots.scenes_of_sums import BLOCKS, SHOWN
 from halfulp_page.plots.select import NoPicture, chart, in_order
 from halfulp_page.plots.spec import Plot
 from halfulp_page.plots.style import EXACT, VARIABLES, heat
+from halfulp_page.processes import shared_out
 
 EXHAUSTIVE = "HALFULP_EXHAUSTIVE" in os.environ
 
@@ -655,6 +659,57 @@ class SideBySide(unittest.TestCase):
     def test_three_are_refused(self):
         with self.assertRaisesRegex(BadInput, "the third report of swamping"):
             page_of(self.a, self.b, self.a)
+
+
+def end_group(group):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+SLEEPING = """
+import runpy, time
+from halfulp_page import page, processes
+def drawn(*_): time.sleep(3600)
+page.section = drawn
+processes.processors = lambda: 3
+runpy.run_module("halfulp_page", run_name="__main__")
+"""
+
+
+class Processes(unittest.TestCase):
+    """Several processes draw."""
+
+    def test_they_draw_the_page_that_one_draws(self):
+        sources = [Source(f"{report['experiment']}.json", report) for report in made.golden() if report["experiment"] in ("finetune", "grad_scaler", "quantization")]
+        self.assertEqual(len(sources), 3)
+        self.assertEqual(render_folder(sources, jobs=2), render_folder(sources))
+
+    def test_answers_are_in_order_and_errors_arrive(self):
+        self.assertEqual(shared_out(pow, [(i, 2) for i in range(20)], 3), [i * i for i in range(20)])
+        self.assertNotIn(os.getpid(), shared_out(os.getpid, [(), ()], 2))
+        self.assertEqual(shared_out(os.getpid, [(), ()], 1), [os.getpid()] * 2)
+        with self.assertRaises(ZeroDivisionError):
+            shared_out(pow, [(2, 1), (0, -1), (2, 3)], 2)
+        self.assertEqual(multiprocessing.active_children(), [])
+
+    @unittest.skipUnless(os.path.exists("/proc/self/task"), "children are counted as Linux tells them")
+    def test_none_outlives_the_one_that_is_told_to_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for i, report in enumerate(made.golden()[:4]):
+                Path(folder, f"{i}.json").write_text(json.dumps(report), encoding="utf-8")
+            words = [sys.executable, "-c", SLEEPING, folder, "--out", f"{folder}/index.html"]
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(made.ROOT / "python")}, stderr=subprocess.PIPE, start_new_session=True) as program, contextlib.ExitStack() as at_the_end:
+                    at_the_end.callback(end_group, program.pid)
+                    while program.poll() is None and len(Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text(encoding="utf-8").split()) < 3:
+                        time.sleep(0.05)
+                    self.assertIsNone(program.poll())
+                    (os.killpg if number == signal.SIGINT else os.kill)(program.pid, number)
+                    self.assertEqual(program.communicate(timeout=60)[1], b"")
+                self.assertEqual(program.returncode, 130)
+                with self.assertRaises(ProcessLookupError):
+                    os.killpg(program.pid, 0)
+            self.assertEqual([f for f in os.listdir(folder) if not f.endswith(".json")], [])
 
 
 class CommandLine(unittest.TestCase):

@@ -3,12 +3,12 @@ scenes.py draws what these descriptions cannot say."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
 from ..text import plain, sentence
 from . import draw, gradients, networks, sums, trainings
-from .saved import data_uri, standalone
+from .saved import standalone
 from .select import Chart, NoPicture, chart, rows_of
 from .spec import Plot, Scene
 
@@ -58,15 +58,15 @@ class Picture:
     parts: list[Drawn]
     first: bool  # it stands on the overview of a folder
 
-    def file(self, part: Drawn, panel: draw.Drawing) -> str:
-        """A panel as a file of its own, with all that the page has around it."""
+    def save(self, part: Drawn) -> None:
+        """Draws the part's panels as files of their own, too, with all that the page has around them."""
+        part.panels[:] = [replace(panel, saved=self._file(part, panel), wide=None) for panel in part.panels]
+
+    def _file(self, part: Drawn, panel: draw.Drawing) -> str:
+        assert panel.wide
         name = ", ".join(word for word in (panel.title, f"report {part.label}" if part.label else "") if word)
         source = f"halfulp, experiment {self.experiment}, table {self.table}."
         return standalone(panel.wide, self.title, name, panel.legend if self.legend else [], self.series, " ".join(word for word in (self.reading, part.said(self.table, panel), source) if word))
-
-    def link(self, part: Drawn, panel: draw.Drawing) -> str:
-        """The same as a link that holds it, for a page without files beside it."""
-        return data_uri(self.file(part, panel))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Reports:
 
 
 def pictures(experiment: str, results: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[Picture]:
-    """An experiment's pictures, of one report or of two with the same axes."""
+    """An experiment's pictures, of one report or of two with the same axes. They can be pickled."""
     reports = _Reports(experiment, results, configs, labels)
     found: list[Picture] = []
     used: set[str] = set()
@@ -94,6 +94,7 @@ def pictures(experiment: str, results: Sequence[Mapping[str, Any]], configs: Seq
         found.append(_scene(plot, reports, prefix) if isinstance(plot, Scene) else _picture(plot, reports, prefix))
         for part in found[-1].parts:
             part.files.extend(_file_name(used, experiment, plot.file or found[-1].table, panel.key, part.label) for panel in part.panels)
+            found[-1].save(part)
     return found
 
 

@@ -87,4 +87,10 @@ PAGE_BUGS = [
     ("page: two pictures of a folder are one file", f"{PLOTS}/__init__.py",
      '    name = next(n for i in range(len(used) + 1) if (n := f"{name}-{i + 1}" if i else name) not in used)\n', "",
      "test_page", "files_have_names_of_their_own"),
+    ("page: told to end, what several processes draw is waited for", "python/halfulp_page/processes.py",
+     "for process in multiprocessing.active_children()", "for process in ()",
+     "test_page", "none_outlives"),
+    ("page: several processes answer out of order", "python/halfulp_page/processes.py",
+     "list(pool.map(work, *zip(*arguments)))", "list(pool.map(work, *zip(*arguments)))[::-1]",
+     "test_page", "answers_are_in_order"),
 ]
