@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# avx512.sh [TEST...]: runs tests with AVX-512 where the CPU has none: Bochs, on Debian 13 and later, interprets one that
+# has, a hundred to two hundred times as slowly. `./run build` must have built the tests, for all instruction sets. Of
+# tests that run once for each instruction set, only AVX-512's part runs. What the tests write is in
+# build/avx512/serial.txt while they run, what Bochs itself does in build/avx512/bochs.log.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools=(bochs bochsbios vgabios busybox-static cpio grub-common grub-pc-bin mtools xorriso)
+kernel_package=linux-image-cloud-amd64  # which names the package of the newest kernel
+# Tests of what has vectors, but not those that would take hours.
+tests=(array_contract array_short array_paths block products_contract array)
+others='*AVX2*:*SSE*:*SSSE*:*EMU*:*SCALAR*'
+here=$PWD/build/avx512 programs=build/release/tests
+
+say() { printf '\n== %s\n' "$*" >&2; }
+fail() { echo "avx512.sh: $*" >&2; exit "${status:-2}"; }
+
+install_tools() {
+  local missing=() package sudo=()
+  for package in "${tools[@]}"; do
+    dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  if [ ${#missing[@]} -gt 0 ]; then
+    [ "$(id -u)" -eq 0 ] || sudo=(sudo)
+    say "installing: ${missing[*]}"
+    "${sudo[@]}" apt-get update -qq
+    "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+  fi
+  # Version 2.7 breaks ties of conversions to fp16 wrongly.
+  dpkg --compare-versions "$(dpkg-query -W -f='${Version}' bochs)" ge 3 ||
+    status=3 fail "Bochs $(dpkg-query -W -f='${Version}' bochs) is here; accepted: 3.0, which Debian 13 has, and later"
+}
+
+# A kernel, unpacked: no package of this machine changes.
+unpack_kernel() {
+  local package
+  compgen -G "$here/kernel/boot/vmlinuz-*" >/dev/null && return
+  package=$(apt-cache depends "$kernel_package" | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p')
+  say "unpacking: $package"
+  mkdir -p "$here/kernel"
+  (cd "$here/kernel" && apt-get download -qq "$package" && dpkg-deb -x "$package"_*.deb . && rm -- *.deb)
+}
+
+# program_of TEST: the program that it is a part of.
+program_of() { sed -n "s/^add_test(\[=\[$1\]=\] \"\([^\"]*_tests\)\" \"$1\")$/\1/p" "$programs/CTestTestfile.cmake"; }
+
+# A machine's first and only file system: these tests, what they load, and an init that runs them.
+make_root() {
+  local root=$here/root name program library
+  rm -rf "$root"
+  mkdir -p "$root"/{bin,proc,sys,dev,tests}
+  cp /bin/busybox "$root/bin/"
+  for name in "${tests[@]}"; do
+    program=$(program_of "$name")
+    [ -x "${program:-/absent}" ] || fail "no program of the test '$name' in $programs; accepted: C++ tests that ./run build has built"
+    strip -o "$root/tests/${program##*/}" "$program"
+    while read -r library; do
+      mkdir -p "$root$(dirname "$library")"
+      [ -e "$root$library" ] || cp -L "$library" "$root$library"
+    done < <(ldd "$program" | grep -o '/[^ ]*')
+    echo "/tests/${program##*/} $name --gtest_brief=1; echo \"$name ended with \$?\""
+  done >"$root/todo"
+  cat >"$root/init" <<INIT
+#!/bin/busybox sh
+/bin/busybox mount -t proc none /proc
+/bin/busybox mount -t sysfs none /sys
+/bin/busybox mount -t devtmpfs none /dev
+exec >/dev/ttyS0 2>&1
+/bin/busybox grep -q -w avx512bw /proc/cpuinfo || echo "the kernel sees no AVX-512"
+export GTEST_FILTER='-$others'
+. /todo
+echo "that was all"
+/bin/busybox sleep 1
+/bin/busybox poweroff -f
+INIT
+  chmod +x "$root/init"
+}
+
+# A disc that starts it. Without the two bits, the kernel doubts Bochs's size of AVX-512's registers and uses none.
+make_disc() {
+  mkdir -p "$here/disc/boot/grub"
+  (cd "$here/root" && find . | cpio --quiet -o -H newc) >"$here/disc/boot/initrd"
+  cp "$here"/kernel/boot/vmlinuz-* "$here/disc/boot/vmlinuz"
+  cat >"$here/disc/boot/grub/grub.cfg" <<'GRUB'
+set timeout=0
+menuentry tests {
+  linux /boot/vmlinuz console=ttyS0 quiet noxsaves clearcpuid=xsavec,xsaves mitigations=off nmi_watchdog=0 tsc=reliable rdinit=/init
+  initrd /boot/initrd
+}
+GRUB
+  grub-mkrescue -o "$here/disc.iso" "$here/disc" >"$here/disc.log" 2>&1 || fail "no disc; $here/disc.log says why"
+}
+
+# The machine: the only AVX-512 model of Bochs 3.0 with which Linux starts. Its screen, which nobody looks at, would
+# listen on a port.
+run_machine() {
+  cat >"$here/bochsrc" <<BOCHS
+cpu: model=corei7_skylake_x, ips=100000000
+memory: guest=1024, host=1024
+romimage: file=/usr/share/bochs/BIOS-bochs-latest
+vgaromimage: file=/usr/share/bochs/VGABIOS-lgpl-latest
+display_library: rfb, options="timeout=0"
+ata0-master: type=cdrom, path=$here/disc.iso, status=inserted
+boot: cdrom
+com1: enabled=1, mode=file, dev=$here/serial.txt
+clock: sync=none
+log: $here/bochs.log
+panic: action=fatal
+BOCHS
+  echo c >"$here/continue"
+  : >"$here/serial.txt"
+  local alone=(unshare --map-root-user --net)
+  "${alone[@]}" true 2>/dev/null || alone=()
+  "${alone[@]}" bochs -q -f "$here/bochsrc" -rc "$here/continue" </dev/null >"$here/bochs.txt" 2>&1 || true  # 1 is its usual end
+}
+
+[ $# -eq 0 ] || tests=("$@")
+install_tools
+unpack_kernel
+make_root
+make_disc
+say "testing under Bochs: ${tests[*]}"
+run_machine
+tr -d '\r' <"$here/serial.txt" | grep -v '^\[ *[0-9.]*\]'
+for name in "${tests[@]}"; do
+  tr -d '\r' <"$here/serial.txt" | grep -q -x "$name ended with 0" || status=1 fail "$name has not passed"
+done
