@@ -14,22 +14,29 @@ others='*AVX2*:*SSE*:*SSSE*:*EMU*:*SCALAR*'
 here=$PWD/build/avx512 programs=build/release/tests
 
 say() { printf '\n== %s\n' "$*" >&2; }
-fail() { echo "avx512.sh: $*" >&2; exit "${status:-2}"; }
+fail() { # fail STATUS WHY
+  echo "avx512.sh: $2" >&2
+  exit "$1"
+}
+
+version_of_bochs() { apt-cache policy bochs | sed -n 's/^  Candidate: \([0-9].*\)/\1/p'; }
 
 install_tools() {
-  local missing=() package sudo=()
+  local missing=() package sudo=() version
+  [ "$(id -u)" -eq 0 ] || sudo=(sudo)
+  [ -n "$(version_of_bochs)" ] || "${sudo[@]}" apt-get update -qq
+  version=$(version_of_bochs)
+  # Version 2.7 breaks ties of conversions to fp16 wrongly.
+  dpkg --compare-versions "${version:-0}" ge 3 ||
+    fail 3 "Bochs ${version:-of no version} is what apt has; accepted: 3.0, which Debian 13 has, and later"
   for package in "${tools[@]}"; do
     dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done
   if [ ${#missing[@]} -gt 0 ]; then
-    [ "$(id -u)" -eq 0 ] || sudo=(sudo)
     say "installing: ${missing[*]}"
     "${sudo[@]}" apt-get update -qq
     "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
   fi
-  # Version 2.7 breaks ties of conversions to fp16 wrongly.
-  dpkg --compare-versions "$(dpkg-query -W -f='${Version}' bochs)" ge 3 ||
-    status=3 fail "Bochs $(dpkg-query -W -f='${Version}' bochs) is here; accepted: 3.0, which Debian 13 has, and later"
 }
 
 # A kernel, unpacked: no package of this machine changes.
@@ -38,12 +45,14 @@ unpack_kernel() {
   compgen -G "$here/kernel/boot/vmlinuz-*" >/dev/null && return
   package=$(apt-cache depends "$kernel_package" | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p')
   say "unpacking: $package"
-  mkdir -p "$here/kernel"
-  (cd "$here/kernel" && apt-get download -qq "$package" && dpkg-deb -x "$package"_*.deb . && rm -- *.deb)
+  rm -rf "$here/kernel" "$here/unpacked"
+  mkdir -p "$here/unpacked"
+  (cd "$here/unpacked" && apt-get download -qq "$package" && dpkg-deb -x "$package"_*.deb . && rm -- *.deb)
+  mv "$here/unpacked" "$here/kernel"
 }
 
-# program_of TEST: the program that it is a part of.
-program_of() { sed -n "s/^add_test(\[=\[$1\]=\] \"\([^\"]*_tests\)\" \"$1\")$/\1/p" "$programs/CTestTestfile.cmake"; }
+# program_of TEST: the program that it is a part of; nothing if there is none.
+program_of() { [[ $1 =~ ^[a-z0-9_]+$ ]] && sed -n "s/^add_test(\[=\[$1\]=\] \"\([^\"]*_tests\)\" \"$1\")$/\1/p" "$programs/CTestTestfile.cmake"; }
 
 # A machine's first and only file system: these tests, what they load, and an init that runs them.
 make_root() {
@@ -53,7 +62,6 @@ make_root() {
   cp /bin/busybox "$root/bin/"
   for name in "${tests[@]}"; do
     program=$(program_of "$name")
-    [ -x "${program:-/absent}" ] || fail "no program of the test '$name' in $programs; accepted: C++ tests that ./run build has built"
     strip -o "$root/tests/${program##*/}" "$program"
     while read -r library; do
       mkdir -p "$root$(dirname "$library")"
@@ -67,9 +75,8 @@ make_root() {
 /bin/busybox mount -t sysfs none /sys
 /bin/busybox mount -t devtmpfs none /dev
 exec >/dev/ttyS0 2>&1
-/bin/busybox grep -q -w avx512bw /proc/cpuinfo || echo "the kernel sees no AVX-512"
 export GTEST_FILTER='-$others'
-. /todo
+if /bin/busybox grep -q -w avx512bw /proc/cpuinfo; then . /todo; else echo "the kernel sees no AVX-512"; fi
 echo "that was all"
 /bin/busybox sleep 1
 /bin/busybox poweroff -f
@@ -89,7 +96,7 @@ menuentry tests {
   initrd /boot/initrd
 }
 GRUB
-  grub-mkrescue -o "$here/disc.iso" "$here/disc" >"$here/disc.log" 2>&1 || fail "no disc; $here/disc.log says why"
+  grub-mkrescue -o "$here/disc.iso" "$here/disc" >"$here/disc.log" 2>&1 || fail 2 "no disc; $here/disc.log says why"
 }
 
 # The machine: the only AVX-512 model of Bochs 3.0 with which Linux starts. Its screen, which nobody looks at, would
@@ -112,17 +119,26 @@ BOCHS
   : >"$here/serial.txt"
   local alone=(unshare --map-root-user --net)
   "${alone[@]}" true 2>/dev/null || alone=()
-  "${alone[@]}" bochs -q -f "$here/bochsrc" -rc "$here/continue" </dev/null >"$here/bochs.txt" 2>&1 || true  # 1 is its usual end
+  timeout 12h "${alone[@]}" bochs -q -f "$here/bochsrc" -rc "$here/continue" </dev/null >"$here/bochs.txt" 2>&1 || true  # 1 is its usual end
 }
 
 [ $# -eq 0 ] || tests=("$@")
+for name in "${tests[@]}"; do
+  program=$(program_of "$name") || true
+  [ -x "${program:-/absent}" ] ||
+    fail 2 "no program of the test '$name' in $programs; accepted: C++ tests that ./run build has built"
+done
+mkdir -p "$here"
+exec 9>"$here/lock"
+flock -n 9 || fail 2 "another run is using $here"
 install_tools
 unpack_kernel
 make_root
 make_disc
 say "testing under Bochs: ${tests[*]}"
 run_machine
-tr -d '\r' <"$here/serial.txt" | grep -v '^\[ *[0-9.]*\]'
+tr -d '\r' <"$here/serial.txt" | sed '/^\[ *[0-9.]*\]/d' | tee "$here/answer.txt"
+grep -q -x "that was all" "$here/answer.txt" || fail 1 "the machine stopped early; see $here/bochs.txt and $here/bochs.log"
 for name in "${tests[@]}"; do
-  tr -d '\r' <"$here/serial.txt" | grep -q -x "$name ended with 0" || status=1 fail "$name has not passed"
+  grep -q -x "$name ended with 0" "$here/answer.txt" || fail 1 "$name has not passed"
 done

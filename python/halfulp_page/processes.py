@@ -1,41 +1,81 @@
 """Work that several processes share."""
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any, Callable, Sequence, TypeVar
+import threading
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 Answer = TypeVar("Answer")
 
+_TOLD_TO_END = {signal.SIGINT, signal.SIGTERM}
+MOST = 8  # of the demo's reports one alone takes a seventh of the time
+
 
 def processors() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many processes are worth it here."""
+    return min(MOST, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def shared_out(work: Callable[..., Answer], arguments: Sequence[tuple[Any, ...]], jobs: int) -> list[Answer]:
-    """work(*a) of each, in their order, by at most so many processes; by this one alone where the system has no
-    semaphores to share. Both `work` and its answers are pickled. A process that dies ends it all: BrokenProcessPool."""
+    """work(*a) of each, in their order, by at most so many processes; by this one alone where the system gives no
+    others, or ends one (for want of memory, say). Both `work` and its answers are pickled."""
     jobs = min(jobs, len(arguments))
+    answers = _by_others(work, arguments, jobs) if jobs > 1 and not multiprocessing.current_process().daemon else None
+    return [work(*a) for a in arguments] if answers is None else answers
+
+
+def _by_others(work: Callable[..., Answer], arguments: Sequence[tuple[Any, ...]], jobs: int) -> list[Answer] | None:
+    before = set(multiprocessing.active_children())
     try:
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork" if sys.platform == "linux" else None), _end_at_once) if jobs > 1 else None
-    except (ImportError, NotImplementedError, OSError):
-        pool = None
-    if pool is None:
-        return [work(*a) for a in arguments]
-    with pool:
+        from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork" if sys.platform == "linux" else None), _begin)
+    except (ImportError, NotImplementedError, OSError):  # no semaphores
+        return None
+    with pool, contextlib.ExitStack() as unless_done:
+        unless_done.callback(_end, before)
         try:
-            return list(pool.map(work, *zip(*arguments)))
-        except BaseException:
-            for process in multiprocessing.active_children():  # which would finish what they have begun
-                process.terminate()
-            raise
+            with _undisturbed():
+                futures = [pool.submit(work, *a) for a in arguments]
+        except OSError:  # no more processes
+            return None
+        try:
+            answers = [future.result() for future in futures]
+        except BrokenProcessPool:
+            return None
+        unless_done.pop_all()
+        return answers
 
 
-def _end_at_once() -> None:
-    """Ctrl-C reaches every process; one of them says what it has to say."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals wait: of one that comes during a fork nothing would be heard, for Python passes over the exceptions of
+    what it runs then."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD_TO_END)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(before: set[Any]) -> None:
+    """Ends the processes that have begun since, which would finish what they are at. (One that has just begun might miss a
+    milder signal.)"""
+    for process in set(multiprocessing.active_children()) - before:
+        process.kill()
+
+
+def _begin() -> None:
+    """Ctrl-C reaches these processes, too, but the one that they work for ends them. If it is killed, they see to that."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD_TO_END)
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
