@@ -663,8 +663,9 @@ class SideBySide(unittest.TestCase):
 
 
 SLEEPING = """
-import runpy, time
+import runpy, signal, time
 from halfulp_page import page, processes
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has commands in the background ignore it
 def drawn(*_): time.sleep(3600)
 page.section = drawn
 processes.processors = lambda: 3
