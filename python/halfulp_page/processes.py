@@ -4,9 +4,12 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence, TypeVar
 
 Answer = TypeVar("Answer")
@@ -32,18 +35,20 @@ def _by_others(work: Callable[..., Answer], arguments: Sequence[tuple[Any, ...]]
     before = set(multiprocessing.active_children())
     try:
         from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork" if sys.platform == "linux" else None), _begin)
+        folder = tempfile.TemporaryDirectory()
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+        pool = ProcessPoolExecutor(jobs, context, _begin, (work, arguments, folder.name))
     except (ImportError, NotImplementedError, OSError):  # no semaphores
         return None
-    with pool, contextlib.ExitStack() as unless_done:
+    with folder, pool, contextlib.ExitStack() as unless_done:
         unless_done.callback(_end, before)
         try:
             with _undisturbed():
-                futures = [pool.submit(work, *a) for a in arguments]
+                futures = [pool.submit(_answer, i) for i in range(len(arguments))]
         except OSError:  # no more processes
             return None
         try:
-            answers = [future.result() for future in futures]
+            answers = [pickle.loads(Path(future.result()).read_bytes()) for future in futures]
         except BrokenProcessPool:
             return None
         unless_done.pop_all()
@@ -62,14 +67,27 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _end(before: set[Any]) -> None:
-    """Ends the processes that have begun since, which would finish what they are at. (One that has just begun might miss a
-    milder signal.)"""
+    """Ends the processes that have begun since, which would finish what they are at. (One that has just begun might
+    miss a milder signal.)"""
     for process in set(multiprocessing.active_children()) - before:
         process.kill()
 
 
-def _begin() -> None:
-    """Ctrl-C reaches these processes, too, but the one that they work for ends them. If it is killed, they see to that."""
+_given: list[Any] = []  # of these processes: the work, its arguments, a folder for answers
+
+
+def _answer(i: int) -> str:
+    """The file of an answer. Through the queue goes only what is sent in one piece: who waits for the rest of what a
+    process was sending when it was killed waits for ever."""
+    work, arguments, folder = _given
+    file = Path(folder, str(i))
+    file.write_bytes(pickle.dumps(work(*arguments[i])))
+    return str(file)
+
+
+def _begin(*given: Any) -> None:
+    """Ctrl-C reaches these processes, too, but the one that they work for ends them. If it is killed, they see to it."""
+    _given[:] = given
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _TOLD_TO_END)
