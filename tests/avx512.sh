@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# avx512.sh [TEST...]: runs tests with AVX-512 where the CPU has none: Bochs, on Debian 13 and later, interprets one that
-# has, a hundred to two hundred times as slowly. `./run build` must have built the tests, for all instruction sets. Of
-# tests that run once for each instruction set, only AVX-512's part runs. What the tests write is in
-# build/avx512/serial.txt while they run, what Bochs itself does in build/avx512/bochs.log.
+# avx512.sh [TEST...]: runs tests with AVX-512 on a CPU that has none, on Debian 13 and later. Bochs interprets a CPU
+# that has it, more than a hundred times as slowly. `./run build` must have built the tests, for all instruction sets.
+# Of tests that run once for each instruction set, only AVX-512's part runs. While they run, build/avx512/serial.txt
+# holds what they write, and build/avx512/bochs.log what Bochs says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -52,7 +52,10 @@ unpack_kernel() {
 }
 
 # program_of TEST: the program that it is a part of; nothing if there is none.
-program_of() { [[ $1 =~ ^[a-z0-9_]+$ ]] && sed -n "s/^add_test(\[=\[$1\]=\] \"\([^\"]*_tests\)\" \"$1\")$/\1/p" "$programs/CTestTestfile.cmake"; }
+program_of() {
+  [[ $1 =~ ^[a-z0-9_]+$ ]] || return
+  sed -n "s/^add_test(\[=\[$1\]=\] \"\([^\"]*_tests\)\" \"$1\")$/\1/p" "$programs/CTestTestfile.cmake"
+}
 
 # A machine's first and only file system: these tests, what they load, and an init that runs them.
 make_root() {
@@ -84,23 +87,25 @@ INIT
   chmod +x "$root/init"
 }
 
-# A disc that starts it. Without the two bits, the kernel doubts Bochs's size of AVX-512's registers and uses none.
+# A disc that starts it. The kernel must not see two features: with them it computes another size of AVX-512's registers
+# than Bochs tells, and uses none of them.
 make_disc() {
+  local settings="noxsaves clearcpuid=xsavec,xsaves mitigations=off nmi_watchdog=0 tsc=reliable"
   mkdir -p "$here/disc/boot/grub"
   (cd "$here/root" && find . | cpio --quiet -o -H newc) >"$here/disc/boot/initrd"
   cp "$here"/kernel/boot/vmlinuz-* "$here/disc/boot/vmlinuz"
-  cat >"$here/disc/boot/grub/grub.cfg" <<'GRUB'
+  cat >"$here/disc/boot/grub/grub.cfg" <<GRUB
 set timeout=0
 menuentry tests {
-  linux /boot/vmlinuz console=ttyS0 quiet noxsaves clearcpuid=xsavec,xsaves mitigations=off nmi_watchdog=0 tsc=reliable rdinit=/init
+  linux /boot/vmlinuz console=ttyS0 quiet $settings rdinit=/init
   initrd /boot/initrd
 }
 GRUB
   grub-mkrescue -o "$here/disc.iso" "$here/disc" >"$here/disc.log" 2>&1 || fail 2 "no disc; $here/disc.log says why"
 }
 
-# The machine: the only AVX-512 model of Bochs 3.0 with which Linux starts. Its screen, which nobody looks at, would
-# listen on a port.
+# The machine. With newer models of Bochs 3.0 (tigerlake, sapphire_rapids) Linux did not start. Bochs shows the screen
+# on a port, so it gets a network of its own where that is allowed.
 run_machine() {
   cat >"$here/bochsrc" <<BOCHS
 cpu: model=corei7_skylake_x, ips=100000000
@@ -119,7 +124,9 @@ BOCHS
   : >"$here/serial.txt"
   local alone=(unshare --map-root-user --net)
   "${alone[@]}" true 2>/dev/null || alone=()
-  timeout 12h "${alone[@]}" bochs -q -f "$here/bochsrc" -rc "$here/continue" </dev/null >"$here/bochs.txt" 2>&1 || true  # 1 is its usual end
+  # Its status is 1 when the machine is switched off.
+  timeout 12h "${alone[@]}" bochs -q -f "$here/bochsrc" -rc "$here/continue" \
+    </dev/null >"$here/bochs.txt" 2>&1 || true
 }
 
 [ $# -eq 0 ] || tests=("$@")
@@ -138,7 +145,8 @@ make_disc
 say "testing under Bochs: ${tests[*]}"
 run_machine
 tr -d '\r' <"$here/serial.txt" | sed '/^\[ *[0-9.]*\]/d' | tee "$here/answer.txt"
-grep -q -x "that was all" "$here/answer.txt" || fail 1 "the machine stopped early; see $here/bochs.txt and $here/bochs.log"
+grep -q -x "that was all" "$here/answer.txt" ||
+  fail 1 "the machine stopped early; see $here/bochs.txt and $here/bochs.log"
 for name in "${tests[@]}"; do
   grep -q -x "$name ended with 0" "$here/answer.txt" || fail 1 "$name has not passed"
 done

@@ -38,7 +38,7 @@ def render_folder(sources: Sequence[Source], *, title: str = "", about: Mapping[
 def _prepared(sources: Sequence[Source], title: str, about: Mapping[str, About], rows: int, jobs: int) -> tuple[Any, dict[str, Any]]:
     """The templates, and what they show."""
     import jinja2
-    import matplotlib  # noqa: F401  here: where it has no folder to write to, processes share one that this one removes
+    import matplotlib  # noqa: F401  it makes a folder for itself, perhaps a temporary one, that other processes then use
     sections = shared_out(section, [(group, about.get(group[0].experiment, About()), rows) for group in grouped(sources, list(about))], jobs)
     folder = Path(__file__).parent
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folder / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Sequence, TypeVar
 Answer = TypeVar("Answer")
 
 _TOLD_TO_END = {signal.SIGINT, signal.SIGTERM}
-MOST = 8  # of the demo's reports one alone takes a seventh of the time
+MOST = 8  # more gain nothing: one report of the demo takes a seventh of the time of all, and one process draws it
 
 
 def processors() -> int:
@@ -45,7 +45,7 @@ def _by_others(work: Callable[..., Answer], arguments: Sequence[tuple[Any, ...]]
         try:
             with _undisturbed():
                 futures = [pool.submit(_answer, i) for i in range(len(arguments))]
-        except OSError:  # no more processes
+        except (OSError, BrokenProcessPool):  # no more processes, or one has ended already
             return None
         try:
             answers = [pickle.loads(Path(future.result()).read_bytes()) for future in futures]
@@ -57,8 +57,7 @@ def _by_others(work: Callable[..., Answer], arguments: Sequence[tuple[Any, ...]]
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals wait: of one that comes during a fork nothing would be heard, for Python passes over the exceptions of
-    what it runs then."""
+    """Holds signals back. During a fork one would be lost: Python ignores exceptions in what it runs then."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD_TO_END)
     try:
         yield
@@ -67,8 +66,8 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _end(before: set[Any]) -> None:
-    """Ends the processes that have begun since, which would finish what they are at. (One that has just begun might
-    miss a milder signal.)"""
+    """Ends the processes that have begun since; otherwise they would finish what they draw. (SIGTERM might be lost on
+    one that has just begun.)"""
     for process in set(multiprocessing.active_children()) - before:
         process.kill()
 
@@ -77,8 +76,8 @@ _given: list[Any] = []  # of these processes: the work, its arguments, a folder 
 
 
 def _answer(i: int) -> str:
-    """The file of an answer. Through the queue goes only what is sent in one piece: who waits for the rest of what a
-    process was sending when it was killed waits for ever."""
+    """Writes an answer to a file and gives its name, which goes through the queue in one piece. A process that is
+    killed while it sends a longer message leaves its receiver waiting forever."""
     work, arguments, folder = _given
     file = Path(folder, str(i))
     file.write_bytes(pickle.dumps(work(*arguments[i])))
@@ -86,7 +85,8 @@ def _answer(i: int) -> str:
 
 
 def _begin(*given: Any) -> None:
-    """Ctrl-C reaches these processes, too, but the one that they work for ends them. If it is killed, they see to it."""
+    """Prepares a process. It ignores Ctrl-C: the process that it works for ends it. It ends by itself if that one was
+    killed."""
     _given[:] = given
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

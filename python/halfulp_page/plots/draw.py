@@ -46,8 +46,8 @@ class Drawing:
     notes: Sequence[str]
     legend: list[tuple[str, str]]  # of what this panel has
     has_ribbon: bool
-    wide: Callable[[float, float], str] | None  # the same for a file of its own: at least and at most so many inches high
-    saved: str = ""  # that file, once `wide` has drawn it
+    wide: Callable[[float, float], str] | None  # draws it for a file of its own, at least and at most so many inches high
+    saved: str = ""  # that file; once it is drawn, `wide` is None
 
 
 def panels(chart: Chart, prefix: str, of: str, beside: Sequence[Chart] = ()) -> list[Drawing]:
