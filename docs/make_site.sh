@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# make_site.sh SOURCE BUILD OUT [VENV]: the documentation as a site, OUT/html, from docs/, the headers, and the package of the build
-# tree with what its virtual environment has; the notebooks with their outputs, where that environment can run them. Warnings, links that lead nowhere within the site and public names without documentation
-# are errors. Links to other sites are not followed. "skipped: REASON" where it cannot be made.
+# make_site.sh SOURCE BUILD OUT [VENV [RAN]]: the documentation as a site, OUT/html, from docs/, the headers, and the
+# package of the build tree with what its virtual environment has; the notebooks with their outputs, where that
+# environment can run them or the folder RAN has them. Warnings, links that lead nowhere within the site and public names
+# without documentation are errors. Links to other sites are not followed. "skipped: REASON" where it cannot be made.
 set -euo pipefail
 source=$1
 build=$2
 out=$3
 venv=${4:-}
+ran=${5:-}
 for program in doxygen sphinx-build python3; do
   command -v "$program" >/dev/null || { echo "skipped: no $program; Debian has it in: doxygen python3-sphinx python3-myst-parser python3-breathe furo"; exit 0; }
 done
@@ -34,7 +36,7 @@ else
 fi
 if [ -n "${HALFULP_PACKAGE:-}" ] && "$venv/bin/python" -c "import nbconvert, nbclient, ipykernel, pandas, matplotlib, latex2mathml" 2>/dev/null; then
   rm -rf "$out/notebooks"
-  PYTHONPATH=$build/python "$venv/bin/python" notebooks/publish.py "$out/notebooks/notebooks" >"$out/notebooks.log" 2>&1 || { cat "$out/notebooks.log" && exit 1; }
+  PYTHONPATH=$build/python "$venv/bin/python" notebooks/publish.py "$out/notebooks/notebooks" ${ran:+"$ran"} >"$out/notebooks.log" 2>&1 || { cat "$out/notebooks.log" && exit 1; }
   export HALFULP_NOTEBOOKS=$out/notebooks
 else
   echo "the notebooks are left out: $venv cannot run them"

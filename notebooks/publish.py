@@ -1,17 +1,17 @@
-"""publish.py OUT: runs every notebook and writes OUT/*.html with outputs and pictures. Formulas are MathML: the pages
-have no script and ask no other machine for anything. Needs nbconvert, nbclient, latex2mathml and the package halfulp."""
+"""publish.py OUT [RAN]: runs every notebook and writes OUT/*.html with outputs and pictures. A notebook that the folder
+RAN holds with its outputs, as the test of notebooks leaves it, is not run again. Formulas are MathML: the pages have no
+script and ask no other machine for anything. Needs nbconvert, nbclient, latex2mathml and the package halfulp."""
 import concurrent.futures
+import functools
 import importlib.util
 import re
 import sys
 from pathlib import Path
 
-import nbclient
 import nbconvert
-import nbformat
+import running
 from latex2mathml.converter import convert
 
-FOLDER = Path(__file__).resolve().parent
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
 SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL)
 OTHER_NOTEBOOK = re.compile(r'href="([1-9][0-9]*-[a-z]+)\.ipynb"')
@@ -25,17 +25,16 @@ def with_mathml(text):
 
 def runs_here(path):
     """Whether what a notebook needs is there; says so where it is not."""
-    needs = nbformat.read(path, as_version=4).metadata.get("needs", [])
+    needs = running.read(path).metadata.get("needs", [])
     missing = [name for name in needs if importlib.util.find_spec(name) is None]
     if missing:
         print(f"left out: {path.name} needs {', '.join(missing)}", file=sys.stderr)
     return not missing
 
 
-def published(path):
-    """The notebook's page, after a run from top to bottom."""
-    notebook = nbformat.read(path, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+def published(path, ran):
+    """The notebook's page, after a run from top to bottom, now or before."""
+    notebook = (ran and running.kept(path, ran)) or running.run(running.read(path))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = with_mathml(cell.source)
@@ -46,16 +45,16 @@ def published(path):
     return page
 
 
-def main(out):
+def main(out, ran=None):
     out.mkdir(parents=True, exist_ok=True)
-    paths = [path for path in sorted(FOLDER.glob("*.ipynb")) if runs_here(path)]
+    paths = [path for path in sorted(running.FOLDER.glob("*.ipynb")) if runs_here(path)]
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
-        for path, page in zip(paths, pool.map(published, paths), strict=True):
+        for path, page in zip(paths, pool.map(functools.partial(published, ran=ran), paths), strict=True):
             (out / f"{path.stem}.html").write_text(page, encoding="utf-8")
             print(out / f"{path.stem}.html")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# test.sh SOURCE BUILD VENV: runs every notebook with the package of the build tree, those that need torch by the Python
-# that has it, if there is one. Prints "skipped: REASON" where that is impossible.
+# test.sh SOURCE BUILD VENV RAN: runs every notebook with the package of the build tree, those that need torch by the
+# Python that has it, if there is one, and leaves those that ran in the folder RAN. Prints "skipped: REASON" where that is
+# impossible.
 set -uo pipefail
 source=$1
 build=$2
 venv=$3
+export HALFULP_RAN=$4
+rm -rf "$HALFULP_RAN"
 if [ ! -x "$venv/bin/python" ] || ! compgen -G "$build/python/halfulp/_core*.so" >/dev/null; then
   echo "skipped: the package was not built: ./run test does it where python3-dev, python3-venv and PyPI are"
   exit 0

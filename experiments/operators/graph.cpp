@@ -21,12 +21,16 @@ class Sample {
  public:
   Sample(const OperatorProgram& p, const OperatorSettings& s, std::uint64_t number)
       : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
-  /// Errors::relative with these precisions.
-  double error(const std::vector<Precision>& stages, const OperatorSettings& s) const {
-    const std::vector<double> results = Evaluator(program_, stages, s.rounding)(inputs_);
+  std::span<const double> inputs() const { return inputs_; }
+  /// OperatorErrors::relative of outputs.
+  double error(std::span<const double> results) const {
     OperatorErrors errors;
     for (std::size_t o = 0; o < results.size(); ++o) errors.add(results[o], exact_[o]);
     return errors.relative();
+  }
+  /// That of the outputs with these precisions.
+  double error(const std::vector<Precision>& stages, const OperatorSettings& s) const {
+    return error(Evaluator(program_, stages, s.rounding)(inputs_));
   }
 
  private:
@@ -108,20 +112,25 @@ std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Preci
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t x, std::size_t y) { return operations[x] > operations[y]; });
 
-  std::vector<Precision> stages(operations.size(), Precision::of(Where::fp32, fp32));
+  // What a stage does not reach stays as it is, whatever its precision: each trial begins with the values so far.
+  const std::vector<Precision> stages(operations.size(), Precision::of(Where::fp32, fp32));
+  std::vector<Evaluator> decided(samples.size(), Evaluator(p, stages, s.rounding));
+  parallel_map(samples.size(), [&](std::size_t i) { return samples[i].error(decided[i](samples[i].inputs())); });
   std::vector<Decision> decisions;
   for (const std::size_t stage : order) {
+    const OperatorProgram::Values depending = p.depending_on(stage);
     std::vector<double> errors(choices.size());
     const auto by_sample = parallel_map(choices.size() * samples.size(), [&](std::size_t i) {
-      std::vector<Precision> tried = stages;
-      tried[stage] = choices[i / samples.size()].precision;
-      return samples[i % samples.size()].error(tried, s);
+      Evaluator tried = decided[i % samples.size()];
+      return samples[i % samples.size()].error(tried.again(stage, choices[i / samples.size()].precision, depending));
     });
     for (std::size_t i = 0; i < by_sample.size(); ++i)
       errors[i / samples.size()] = std::max(errors[i / samples.size()], by_sample[i]);
     std::size_t chosen = 0;
     while (chosen + 1 < choices.size() && !(errors[chosen] <= budget)) ++chosen;
-    stages[stage] = choices[chosen].precision;
+    parallel_map(samples.size(), [&](std::size_t k) {
+      return samples[k].error(decided[k].again(stage, choices[chosen].precision, depending));
+    });
     decisions.push_back({stage, chosen, errors[chosen]});
   }
   return decisions;

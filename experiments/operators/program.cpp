@@ -129,6 +129,19 @@ OperatorProgram::Value OperatorProgram::multiplied_and_added(std::span<const Val
   return total;
 }
 
+OperatorProgram::Values OperatorProgram::depending_on(std::size_t stage) const {
+  std::vector<bool> depends(nodes_.size());
+  Values found;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& n = nodes_[i];
+    const int count = reads(n.step);
+    depends[i] = n.stage == stage || (count > 0 && depends[n.a]) || (count > 1 && depends[n.b]) ||
+                 (count > 2 && depends[n.c]);
+    if (depends[i]) found.push_back(static_cast<Value>(i));
+  }
+  return found;
+}
+
 Precision Precision::of(Where where, const FloatFormat& f) {
   switch (where) {
     case Where::all: return {f, f};
@@ -176,27 +189,45 @@ std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double
   return outputs;
 }
 
-Evaluator::Evaluator(const OperatorProgram& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace)
-    : program_(p) {
+Evaluator::Evaluator(const OperatorProgram& p, const std::vector<Precision>& stages, const Rounding& rounding,
+                     Trace* trace)
+    : program_(&p), rounding_(rounding), trace_(trace), codes_(p.nodes().size()) {
   assert(stages.size() == p.stages().size());
-  fp32_ = unit(fp32, {}, trace);
-  for (const Precision& s : stages)
-    stages_.push_back({unit(s.operations, rounding, trace), unit(s.tensors, rounding, trace)});
-  codes_.resize(p.nodes().size());
+  fp32_ = unit(fp32);
+  for (const Precision& s : stages) stages_.push_back(stage(s));
 }
 
-std::size_t Evaluator::unit(const FloatFormat& f, const Rounding& rounding, Trace* trace) {
+std::size_t Evaluator::unit(const FloatFormat& f) {
   for (std::size_t i = 0; i < units_.size(); ++i)
     if (units_[i].format == f) return i;
-  const Rounding& own = f == fp32 ? Rounding{} : rounding;
-  Unit u{f, Arithmetic(f, own, trace), {}, f == fp32 && !trace};
-  for (const double c : program_.constants()) u.constants.push_back(encode(f, own, c).code);
+  const Rounding& own = f == fp32 ? Rounding{} : rounding_;
+  Unit u{f, Arithmetic(f, own, trace_), {}, f == fp32 && !trace_};
+  for (const double c : program_->constants()) u.constants.push_back(encode(f, own, c).code);
   units_.push_back(std::move(u));
   return units_.size() - 1;
 }
 
+Evaluator::Stage Evaluator::stage(const Precision& precision) {
+  const std::size_t operations = unit(precision.operations), tensors = unit(precision.tensors);
+  return {operations, tensors, ++versions_};
+}
+
 std::uint64_t Evaluator::convert(std::size_t from, std::size_t to, std::uint64_t code) {
   return from == to ? code : units_[to].on.convert_from(units_[from].format, code);
+}
+
+std::uint64_t Evaluator::enter(const Stage& here, std::size_t from, std::uint64_t code) {
+  return convert(here.tensors, here.operations, convert(from, here.tensors, code));
+}
+
+std::uint64_t Evaluator::read(const Node& reader, std::uint32_t node) {
+  const std::uint16_t of = program_->nodes()[node].stage;
+  Code& code = codes_[node];
+  if (of == reader.stage) return code.own;
+  const Stage &here = stages_[reader.stage], &there = stages_[of];
+  if (code.where != here.version)
+    code = {code.own, enter(here, there.tensors, convert(there.operations, there.tensors, code.own)), here.version};
+  return code.entered;
 }
 
 namespace {
@@ -239,43 +270,54 @@ std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uin
   return rounded_function(f, u.on.rounding(), n.step, a, b);
 }
 
+void Evaluator::evaluate(std::size_t node) {
+  const Node& n = program_->nodes()[node];
+  const Stage& here = stages_[n.stage];
+  Unit& u = units_[here.operations];
+  std::uint64_t code = 0;
+  if (n.step == ElementaryOperation::input) {
+    code = enter(here, fp32_, std::bit_cast<std::uint32_t>(static_cast<float>(inputs_[n.a])));
+  } else if (n.step == ElementaryOperation::constant) {
+    code = u.constants[n.a];
+  } else {
+    const int count = reads(n.step);
+    code = apply(u, n, read(n, n.a), count > 1 ? read(n, n.b) : 0, count > 2 ? read(n, n.c) : 0);
+  }
+  codes_[node] = {.own = code};
+}
+
 std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
-  const std::vector<Node>& nodes = program_.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
+  inputs_.assign(inputs.begin(), inputs.end());
+  for (std::size_t i = 0; i < codes_.size(); ++i) {
     if (i % 1024 == 0) stop_if_interrupted();
-    const Node& n = nodes[i];
-    const Stage& here = stages_[n.stage];
-    // A tensor of another stage, or an input, comes in the format of tensors here.
-    const auto enter = [&](std::size_t from, std::uint64_t code) {
-      return convert(here.tensors, here.operations, convert(from, here.tensors, code));
-    };
-    const auto read = [&](std::uint32_t node) {
-      const Stage& there = stages_[nodes[node].stage];
-      if (nodes[node].stage == n.stage) return codes_[node];
-      return enter(there.tensors, convert(there.operations, there.tensors, codes_[node]));
-    };
-    Unit& u = units_[here.operations];
-    if (n.step == ElementaryOperation::input) {
-      codes_[i] = enter(fp32_, std::bit_cast<std::uint32_t>(static_cast<float>(inputs[n.a])));
-    } else if (n.step == ElementaryOperation::constant) {
-      codes_[i] = u.constants[n.a];
-    } else {
-      const int count = reads(n.step);
-      codes_[i] = apply(u, n, read(n.a), count > 1 ? read(n.b) : 0, count > 2 ? read(n.c) : 0);
-    }
+    evaluate(i);
   }
-  std::vector<double> outputs;
-  for (const OperatorProgram::Value o : program_.outputs()) {
-    const Stage& s = stages_[nodes[o].stage];
-    outputs.push_back(units_[s.tensors].format.value(convert(s.operations, s.tensors, codes_[o])));
+  return outputs();
+}
+
+std::vector<double> Evaluator::again(std::size_t stage_number, const Precision& precision,
+                                     const OperatorProgram::Values& depending) {
+  stages_[stage_number] = stage(precision);
+  for (std::size_t i = 0; i < depending.size(); ++i) {
+    if (i % 1024 == 0) stop_if_interrupted();
+    evaluate(depending[i]);
   }
-  return outputs;
+  return outputs();
+}
+
+std::vector<double> Evaluator::outputs() {
+  std::vector<double> values;
+  for (const OperatorProgram::Value o : program_->outputs()) {
+    const Stage& s = stages_[program_->nodes()[o].stage];
+    values.push_back(units_[s.tensors].format.value(convert(s.operations, s.tensors, codes_[o].own)));
+  }
+  return values;
 }
 
 std::optional<ElementaryOperation> Evaluator::first_non_finite() const {
   for (std::size_t i = 0; i < codes_.size(); ++i) {
-    const FloatFormat& f = units_[stages_[program_.nodes()[i].stage].operations].format;
-    if (f.is_nan(codes_[i]) || f.is_infinite(codes_[i])) return program_.nodes()[i].step;
+    const FloatFormat& f = units_[stages_[program_->nodes()[i].stage].operations].format;
+    if (f.is_nan(codes_[i].own) || f.is_infinite(codes_[i].own)) return program_->nodes()[i].step;
   }
   return std::nullopt;
 }

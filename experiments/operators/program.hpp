@@ -127,6 +127,9 @@ class OperatorProgram {
   void output(Value value) { outputs_.push_back(value); }
   void output(std::span<const Value> values) { outputs_.insert(outputs_.end(), values.begin(), values.end()); }
 
+  /// The nodes of a stage and all that read them, at once or by way of others, in the order of evaluation.
+  Values depending_on(std::size_t stage) const;
+
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<double>& constants() const { return constants_; }
   const std::vector<ProgramOperand>& operands() const { return operands_; }
@@ -187,13 +190,17 @@ std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, E
 std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double> inputs);
 
 /// Programs on code words. Conversions and IEEE operations are recorded; exp is correctly rounded by integers, the
-/// others are rounded once from 113 bits.
+/// others are rounded once from 113 bits. What another stage reads is converted once for all that it is read.
 class Evaluator {
  public:
   /// A precision for every stage. `rounding` is that of formats other than FP32, which rounds to nearest even.
-  Evaluator(const OperatorProgram& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace = nullptr);
+  Evaluator(const OperatorProgram& p, const std::vector<Precision>& stages, const Rounding& rounding,
+            Trace* trace = nullptr);
   /// Values of the outputs in their stage's tensor format, as doubles; inputs are FP32 numbers.
   std::vector<double> operator()(std::span<const double> inputs);
+  /// The same, on the inputs of the last evaluation, with another precision for one stage: only what depends on it is
+  /// evaluated. depending: OperatorProgram::depending_on(stage).
+  std::vector<double> again(std::size_t stage, const Precision& precision, const OperatorProgram::Values& depending);
   /// The first node of the last evaluation that is Infinity or NaN; nothing if all are finite.
   std::optional<ElementaryOperation> first_non_finite() const;
 
@@ -205,18 +212,34 @@ class Evaluator {
     std::vector<std::uint64_t> constants;
     bool native;  ///< FP32 to nearest even, and nothing is recorded: this machine's own operations
   };
-  std::size_t unit(const FloatFormat& f, const Rounding& rounding, Trace* trace);
-  std::uint64_t convert(std::size_t from, std::size_t to, std::uint64_t code);
-  std::uint64_t apply(Unit& u, const Node& n, std::uint64_t a, std::uint64_t b, std::uint64_t c);
-
   struct Stage {
     std::size_t operations, tensors;  ///< units
+    std::uint32_t version = 0;        ///< of this precision of this stage; no two have the same
   };
-  const OperatorProgram& program_;
+  /// What a node holds, in the format of its stage's operations, and as another stage read it last.
+  struct Code {
+    std::uint64_t own = 0, entered = 0;
+    std::uint32_t where = 0;  ///< that stage's version; 0: none has read it
+  };
+  std::size_t unit(const FloatFormat& f);
+  Stage stage(const Precision& precision);
+  std::uint64_t convert(std::size_t from, std::size_t to, std::uint64_t code);
+  /// A tensor of another stage, or an input, in the format of a unit, as the operations of a stage take it.
+  std::uint64_t enter(const Stage& here, std::size_t from, std::uint64_t code);
+  std::uint64_t read(const Node& reader, std::uint32_t node);
+  std::uint64_t apply(Unit& u, const Node& n, std::uint64_t a, std::uint64_t b, std::uint64_t c);
+  void evaluate(std::size_t node);
+  std::vector<double> outputs();
+
+  const OperatorProgram* program_;
+  Rounding rounding_;
+  Trace* trace_;
   std::vector<Unit> units_;
   std::vector<Stage> stages_;
   std::size_t fp32_;
-  std::vector<std::uint64_t> codes_;  ///< of nodes, in the format of their stage's operations
+  std::uint32_t versions_ = 0;
+  std::vector<double> inputs_;
+  std::vector<Code> codes_;  ///< of nodes
 };
 
 }  // namespace halfulp::operators

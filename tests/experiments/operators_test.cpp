@@ -294,5 +294,30 @@ TEST(Limits, points_of_fp16) {
   }
 }
 
+/// One stage after the other gets another precision, some twice: what is left as it was is what it would be.
+TEST(Operators, what_depends_on_a_stage_is_all_that_its_precision_changes) {
+  const Precision precisions[] = {Precision::of(Where::all, bf16), Precision::of(Where::tensors, e4m3),
+                                  Precision::of(Where::all, fp16), Precision::of(Where::fp32, fp32)};
+  for (const OperatorModel& model : models()) {
+    OperatorProgram p(SumOrder::sequential);
+    model.build(p);
+    const std::vector<double> inputs = draw_inputs(p, 1, 7, 0);
+    std::vector<Precision> stages(p.stages().size(), Precision::of(Where::fp32, fp32));
+    Evaluator evaluate(p, stages, {});
+    const std::vector<double> wide = evaluate(inputs);
+    std::size_t changed = 0;
+    for (std::size_t turn = 0; turn < 12; ++turn) {
+      const std::size_t stage = turn * 5 % stages.size();
+      stages[stage] = precisions[turn % std::size(precisions)];
+      const OperatorProgram::Values depending = p.depending_on(stage);
+      EXPECT_LT(depending.size(), p.nodes().size()) << p.stages()[stage];
+      const std::vector<double> results = evaluate.again(stage, stages[stage], depending);
+      EXPECT_EQ(results, Evaluator(p, stages, {})(inputs)) << model.name << ": " << p.stages()[stage];
+      changed += results != wide;
+    }
+    EXPECT_GT(changed, 8u) << model.name;
+  }
+}
+
 }  // namespace operators_test
 }  // namespace halfulp::operators

@@ -374,10 +374,14 @@ class Checkpoints(unittest.TestCase):
 
     HEAT = next(p for p in PLOTS["checkpoint"] if isinstance(p, Plot) and p.table == "layers")
 
-    @staticmethod
-    def pictures(*reports):
+    @classmethod
+    def pictures(cls, *reports):
         """Each picture's elements by its table."""
-        svgs = re.findall(r'<svg[^>]*role="img".*?</svg>', render([Source(f"r{i}", r) for i, r in enumerate(reports)]), re.DOTALL)
+        return cls.pictures_on(render([Source(f"r{i}", r) for i, r in enumerate(reports)]))
+
+    @staticmethod
+    def pictures_on(page):
+        svgs = re.findall(r'<svg[^>]*role="img".*?</svg>', page, re.DOTALL)
         names = {str(i): plot.table if isinstance(plot, Plot) else plot.tables[0] for i, plot in enumerate(PLOTS["checkpoint"])}
         return {names[re.search(r"p-checkpoint-(\d)-0", svg)[1]]: svg for svg in svgs}
 
@@ -402,9 +406,9 @@ class Checkpoints(unittest.TestCase):
         for report in (made.checkpoint(), made.checkpoint(1), made.checkpoint(1, some), made.checkpoint(3, exact=tuple(made.QUALITY)), made.checkpoint(300), made.checkpoint(2, {"n" * 200: (8.0, 30.0), "m" * 200: (8.0, 130.0)}), made.checkpoint(45, {f"format{i}": (1.0 + i / 8, 6.0 * i) for i in range(30)})):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                drawn = self.pictures(report)
-                self.assertEqual(sorted(drawn), ["exponents", "formats", "layers", "roles"])
                 files = render_folder([Source("r", report)])
+            drawn = self.pictures_on(files["checkpoint.html"])
+            self.assertEqual(sorted(drawn), ["exponents", "formats", "layers", "roles"])
             texts = [text for svg in drawn.values() for text in self.texts(svg)]
             self.assertTrue(all(len(text) <= 26 for text in texts if "nnn" in text or "mmm" in text))
             self.assertEqual(sum(name.endswith(".svg") for name in files), 4)
