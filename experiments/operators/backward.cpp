@@ -36,7 +36,7 @@ std::vector<Candidate> gradient_candidates(const OperatorSettings& s) {
 std::vector<OperatorErrors> measure(const OperatorProgram& p, const std::vector<Candidate>& all,
                                     const OperatorSettings& s, double scale, std::uint64_t sample) {
   const std::vector<double> inputs = draw_inputs(p, scale, s.seed, sample);
-  const std::vector<Real> exact = exact_outputs(p, inputs);
+  const std::vector<ExactOutput> exact = compared_outputs(p, inputs);
   std::vector<OperatorErrors> errors(all.size());
   for (std::size_t c = 0; c < all.size(); ++c) {
     const std::vector<double> results = Evaluator(p, precisions(p, all[c].how, all[c].f), s.rounding)(inputs);

@@ -78,7 +78,7 @@ CandidateErrors measure(const OperatorProgram& p, const std::vector<CandidateFor
                         double scale, std::uint64_t sample, Trace* trace) {
   CandidateErrors piece{std::vector<OperatorErrors>(all.size())};
   const std::vector<double> inputs = draw_inputs(p, scale, s.seed, sample);
-  const std::vector<Real> exact = exact_outputs(p, inputs);
+  const std::vector<ExactOutput> exact = compared_outputs(p, inputs);
   std::vector<double> wide;
   for (std::size_t c = 0; c < all.size(); ++c) {
     Evaluator evaluate(p, {Precision::of(all[c].where, all[c].f)}, s.rounding, trace);
@@ -105,18 +105,37 @@ std::vector<CandidateFormat> candidates(const OperatorSettings& s) {
   return all;
 }
 
-void OperatorErrors::add(double result, const Real& exact) {
+std::vector<ExactOutput> compared_outputs(const OperatorProgram& p, std::span<const double> inputs) {
+  const std::vector<Real> exact = exact_outputs(p, inputs);
+  return {exact.begin(), exact.end()};
+}
+
+namespace {
+
+/// Whether the error is, beyond what doubles round, at most `worst` times the exact result: what they show without 113
+/// bits. They lose 2^-53 of the exact result and as much of each operation.
+bool no_worse(double result, double exact, double worst) {
+  const double magnitude = std::fabs(exact), off = std::fabs(result - exact);
+  constexpr double slack = 0x1p-50;
+  return magnitude >= std::numeric_limits<double>::min() && magnitude <= std::numeric_limits<double>::max() &&
+         off + slack * magnitude <= (1 - slack) * (worst * magnitude);
+}
+
+}  // namespace
+
+void OperatorErrors::add(double result, const ExactOutput& exact) {
   ++outputs;
-  exact_squares += exact * exact;
+  exact_squares += exact.square;
   if (!std::isfinite(result)) {
     ++non_finite;
     return;
   }
-  const Real difference = result - exact;
+  const Real difference = result - exact.value;
   squares += difference * difference;
-  if (exact == 0) return;
+  if (exact.value == 0) return;
   vanished += result == 0;
-  const Real magnitude = abs(exact), off = abs(difference);
+  if (no_worse(result, exact.rounded, worst)) return;
+  const Real magnitude = abs(exact.value), off = abs(difference);
   if (off > worst * magnitude)
     worst = std::max(worst, static_cast<double>(Real(off / magnitude)));  // divisions in software are slow
 }
@@ -199,7 +218,7 @@ Row measure(const OperatorProgram& p, const FloatFormat& f, const OperatorSettin
   for (double& x : inputs) x = f.value(encode(f, {}, x).code);
   Row row;
   if (!std::all_of(inputs.begin(), inputs.end(), [](double x) { return std::isfinite(x); })) return row;
-  const std::vector<Real> exact = exact_outputs(p, inputs);
+  const std::vector<ExactOutput> exact = compared_outputs(p, inputs);
   for (std::size_t w = 0; w < wheres.size(); ++w) {
     const std::vector<double> results = Evaluator(p, {Precision::of(wheres[w].value, f)}, {})(inputs);
     for (std::size_t o = 0; o < results.size(); ++o) row.errors[w].add(results[o], exact[o]);

@@ -20,7 +20,7 @@ namespace {
 class Sample {
  public:
   Sample(const OperatorProgram& p, const OperatorSettings& s, std::uint64_t number)
-      : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
+      : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(compared_outputs(p, inputs_)) {}
   std::span<const double> inputs() const { return inputs_; }
   /// OperatorErrors::relative of outputs.
   double error(std::span<const double> results) const {
@@ -36,7 +36,7 @@ class Sample {
  private:
   std::reference_wrapper<const OperatorProgram> program_;
   std::vector<double> inputs_;
-  std::vector<Real> exact_;
+  std::vector<ExactOutput> exact_;
 };
 
 constexpr double margin = 0.9;  ///< decisions keep to this share of the budget: other inputs err somewhat more

@@ -37,6 +37,15 @@ struct CandidateFormat {
 };
 std::vector<CandidateFormat> candidates(const OperatorSettings& s);
 
+/// An exact output, and what the errors of every candidate need of it.
+struct ExactOutput {
+  ExactOutput(const Real& x) : value(x), square(x * x), rounded(static_cast<double>(x)) {}
+  Real value, square;
+  double rounded;
+};
+/// exact_outputs, to compare several candidates with.
+std::vector<ExactOutput> compared_outputs(const OperatorProgram& p, std::span<const double> inputs);
+
 /// Errors of one candidate over all outputs of all samples at one scale. Outputs at which FP32 throughout is not finite
 /// are counted only in `beyond`.
 struct OperatorErrors {
@@ -47,7 +56,7 @@ struct OperatorErrors {
   std::optional<ElementaryOperation>
       overflow;  ///< where finite outputs come from numbers that are not: the first operation that gave one
 
-  void add(double result, const Real& exact);
+  void add(double result, const ExactOutput& exact);
   void merge(const OperatorErrors& o);
   /// Root of sum of squared differences over that of squared exact results; Infinity if some output is not finite.
   double relative() const;

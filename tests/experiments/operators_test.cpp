@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -291,6 +292,21 @@ TEST(Limits, points_of_fp16) {
     while (of(f.value(code)) != 1) ++code;
     EXPECT_GE(Real(f.value(code)), sigmoid_threshold(f));
     EXPECT_LT(Real(f.value(code - 1)), sigmoid_threshold(f));
+  }
+}
+
+TEST(Operators, a_node_depends_on_every_node_that_it_reads) {
+  for (int place = 0; place < 5; ++place) {
+    OperatorProgram p(SumOrder::sequential, "first");
+    const OperatorProgram::Values x = p.operand(Draw::activation, 2);
+    p.stage("second");
+    OperatorProgram::Values read = p.operand(Draw::activation, 5);
+    read[place] = p.add(read[place], x[0]);
+    const auto a = p.fma(read[0], read[1], read[2]), b = p.add(read[3], read[4]);
+    const OperatorProgram::Values depending = p.depending_on(0);
+    EXPECT_EQ(std::count(depending.begin(), depending.end(), a), place < 3) << place;
+    EXPECT_EQ(std::count(depending.begin(), depending.end(), b), place >= 3) << place;
+    EXPECT_EQ(depending.size(), 4u) << place;
   }
 }
 
