@@ -153,8 +153,8 @@ void add_eval_command(CLI::App& app, int& status) {
   command->add_flag("--exhaustive", options->exhaustive,
                     "writes every case, at most 2^32, instead of reading cases: test vectors for hardware");
   add_number_option(*command, "--sample", options->sample, 1, most_operands,
-                    "writes N cases, or all if there are no more: boundary cases first, then random ones by --seed, "
-                    "many of which are ties and cancellations");
+                    "writes N cases, or all if there are no more: combinations of boundary cases first, then random "
+                    "ones, many of which are ties and cancellations; all drawn by --seed");
   add_check_options(*command, options->check,
                     "the columns after the operands are the result and flags of your hardware or simulation: writes "
                     "the lines that differ");

@@ -28,6 +28,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,7 +80,9 @@ std::string summary_line(const std::string& name, const FileTensor& tensor, cons
   text += fmt::format(", {:.4g} bits each: ", q.bits_per_element);
   const Loss& l = q.loss;
   text += error_text(l);
-  text += ", saturated " + part_text(l.saturated, l.elements) + ", to zero " + part_text(l.to_zero, l.elements);
+  const bool of_some = l.became_infinite + l.became_nan != 0 && l.compared != 0;
+  text += of_some ? fmt::format("; of all {}:", l.elements) : ",";
+  text += " saturated " + part_text(l.saturated, l.elements) + ", to zero " + part_text(l.to_zero, l.elements);
   if (l.nan_before || l.nan_after) text += fmt::format(", NaN {} before and {} after", l.nan_before, l.nan_after);
   if (l.infinite_before || l.infinite_after)
     text += fmt::format(", infinite {} before and {} after", l.infinite_before, l.infinite_after);
@@ -240,10 +243,12 @@ void check_files(const std::string& input, const std::vector<std::pair<std::stri
   }
 }
 
-/// Whether values need float64: those of a float64 array, and floats that a format of a wider range may round up to
-/// 2^128.
+/// Whether values need float64: those of a float64 array, floats that a format of a wider range may round up to 2^128,
+/// and floats that become the format's largest number, which is no float.
 bool needs_double(const FloatFormat& f, const FileTensor& tensor) {
-  return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
+  const double largest = f.value(f.max_finite());
+  return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits) ||
+         (largest < std::numeric_limits<float>::max() && static_cast<float>(largest) != largest);
 }
 
 template <std::size_t N>
@@ -361,10 +366,10 @@ void add_quantize_command(CLI::App& app, int& status, std::string line) {
   command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; without it, the last axis")
       ->type_name("N");
   command
-      ->add_option(
-          "--out", options->out,
-          "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32); of a "
-          "checkpoint the new one, OUT.safetensors")
+      ->add_option("--out", options->out,
+                   "the values, as float32 (float64 for a plain format of a float64 array, or one that may give more "
+                   "than float32 holds); of a "
+                   "checkpoint the new one, OUT.safetensors")
       ->type_name("FILE");
   command
       ->add_option("--codes", options->codes,

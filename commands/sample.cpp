@@ -28,6 +28,7 @@ namespace halfulp::cli {
 namespace {
 
 constexpr std::uint64_t most_elements = 1 << 28;  // a file of a gigabyte
+constexpr std::size_t most_dimensions = 32;       // of an array of NumPy before 2.0
 
 struct SampleArguments {
   std::string out, shape = "256,64", distribution = "log-normal";
@@ -38,8 +39,8 @@ struct SampleArguments {
 /// "256,64" as the size of each dimension. Throws std::invalid_argument in one line that names the size that is none.
 std::vector<std::uint64_t> read_sizes(std::string_view text) {
   const std::string accepted = fmt::format(
-      "accepted: integers of at least 1, separated by commas, such as 256,64, at most {} elements in all",
-      most_elements);
+      "accepted: at most {} integers of at least 1, separated by commas, such as 256,64, at most {} elements in all",
+      most_dimensions, most_elements);
   const auto refuse = [&](const std::string& what) {
     throw std::invalid_argument(fmt::format("--shape is '{}': {}; {}", shown(text), what, accepted));
   };
@@ -57,6 +58,7 @@ std::vector<std::uint64_t> read_sizes(std::string_view text) {
     if (error != std::errc{} || size > most_elements / count) refuse("too many elements");
     count *= size;
     sizes.push_back(size);
+    if (sizes.size() > most_dimensions) refuse("too many sizes");
     begin = end + 1;
   }
   return sizes;

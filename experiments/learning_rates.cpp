@@ -221,8 +221,8 @@ void LearningRates::claim(const std::string& network, const std::string& missing
     for (const double lr : rates_)
       for (const auto& [keeping, source] : family.repairs)
         judged(fmt::format("{}-{}-lr-{:.0e}", family.id, keepings[static_cast<std::size_t>(keeping)].name, lr),
-               fmt::format("Small steps: {} brings back what {} loses, to within {:g} points of FP32.",
-                           words_of(keeping), family.what, 100 * family.margin),
+               fmt::format("Small steps: with {}, {} end within {:g} point{} of FP32.", words_of(keeping), family.what,
+                           100 * family.margin, family.margin == 0.01 ? "" : "s"),
                {lr}, *source, family.format, [&, keeping = keeping] {
                  return judge_repair(spread(keeping, lr), spread(Keeping::plain, lr), reference(lr), family.margin,
                                      "fp32");

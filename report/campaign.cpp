@@ -209,7 +209,8 @@ std::string finding_of_campaign(const ReportTables& tables) {
     failing += row.text("status") == "fail";
   }
   if (points == 0) return {};
-  return fmt::format("{} points, {}", points, failing == 0 ? "none fails" : fmt::format("{} fail", failing));
+  return fmt::format("{} point{}, {}", points, points == 1 ? "" : "s",
+                     failing == 0 ? "none fails" : fmt::format("{} fail{}", failing, failing == 1 ? "s" : ""));
 }
 
 /// A value in a column of an axis: lists as they are typed.
@@ -320,7 +321,8 @@ std::vector<std::string> CampaignReport::absent_tables() const {
 
 Report CampaignReport::finish() && {
   if (const std::vector<std::string> absent = absent_tables(); !absent.empty())
-    throw std::invalid_argument(fmt::format("{}: tables: {}; the trials are kept", campaign_.where, absent.front()));
+    throw std::invalid_argument(
+        fmt::format("{}: tables: {}; trials in the store are kept", campaign_.where, absent.front()));
   Config config(campaign_parameters());
   Json specification = campaign_.specification;
   specification.erase("experiment");

@@ -131,6 +131,7 @@ void harmonic_series(const std::vector<FormatChoice>& formats, const std::vector
                emulated(f, h.term)});
     const double sum = f.value(h.sum);
     if (modes[i % modes.size()] != RoundingMode::toward_zero || h.stop == 0 || f.is_zero(h.term) || sum < 1) continue;
+    if (h.sum == f.max_finite()) continue;  // it stops at the end of the range
     const double cut = FloatFormat::power_of_two(f.fraction_bits - std::ilogb(sum)) + 1,
                  ratio = static_cast<double>(h.stop) / cut;
     earliest = std::min(earliest.value_or(ratio), ratio);

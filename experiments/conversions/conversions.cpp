@@ -322,9 +322,9 @@ std::string conversions_finding(const ReportTables& tables) {
   const TableRow* const most = largest(chains, "share");
   if (!most) return {};
   const std::string chain = most->text("chain");
-  return fmt::format("{} changes {} of the results of {}>{}, the most of {} chains.", chain,
-                     percent(most->number("share")), chain.substr(0, chain.find('>')),
-                     chain.substr(chain.rfind('>') + 1), chains.size());
+  return fmt::format("{} changes {} of the normal results of {}>{}{}.", chain, percent(most->number("share")),
+                     chain.substr(0, chain.find('>')), chain.substr(chain.rfind('>') + 1),
+                     chains.size() == 1 ? "" : fmt::format(", the most of {} chains", chains.size()));
 }
 
 }  // namespace

@@ -171,8 +171,8 @@ Agreement compare(Listed listed, Where derived) {
 void autocast_report(const OperatorSettings& s, const AllErrors& errors, double budget, Run& run) {
   Table& table = run.report.table(
       "autocast",
-      fmt::format("The cheapest precision within {} unit roundoffs in each of {} samples, beside published lists",
-                  budget, s.samples),
+      fmt::format("The cheapest precision within {} unit roundoffs in {}, beside published lists", budget,
+                  s.samples == 1 ? std::string("one sample") : fmt::format("each of {} samples", s.samples)),
       {{"format", "", "The low-precision format; its unit roundoff u is 2^-p."},
        {"operator", "", "Operator of the table `operators`."},
        {"all", "1",

@@ -324,9 +324,9 @@ std::string operators_finding(const ReportTables& tables) {
     seen.push_back(row.text("format"));
     const auto wide = tables.rows("autocast", {{"format", row["format"]}, {"derived", "fp32"}});
     const auto all = tables.rows("autocast", {{"format", row["format"]}});
-    text += text.empty()
-                ? fmt::format("In {} {} of {} operators need fp32", row.text("format"), wide.size(), all.size())
-                : fmt::format(", in {} {}", row.text("format"), wide.size());
+    text += text.empty() ? fmt::format("In {} {} of {} operators need{} fp32", row.text("format"), wide.size(),
+                                       all.size(), wide.size() == 1 ? "s" : "")
+                         : fmt::format(", in {} {}", row.text("format"), wide.size());
   }
   return text.empty() ? text : text + ".";
 }

@@ -82,7 +82,10 @@ std::uint64_t rounded_power(const FloatFormat& f, const Rounding& rounding, std:
 }  // namespace
 
 Real real_function(ElementaryOperation step, const Real& x, const Real& y) {
-  return step == ElementaryOperation::pow ? Real(pow(x, y)) : function_of_step(step).exact(x);
+  if (step == ElementaryOperation::pow) return pow(x, y);
+  const RealFunction& function = function_of_step(step);
+  // Boost throws at some of these.
+  return isfinite(x) ? function.exact(x) : Real(function.special(static_cast<double>(x)));
 }
 
 std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x) {

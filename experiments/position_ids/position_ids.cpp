@@ -304,15 +304,19 @@ namespace {
 
 /// The format with the fewest positions of those that reach the last token.
 std::string position_ids_finding(const ReportTables& tables) {
-  const auto all = tables.rows("collisions", {{"rounding", "nearest-even"}, {"overflowed", 0}});
-  const TableRow* const longest = largest(all, "tokens");
+  // Of formats that have all these numbers, rounded to nearest even; where there is none, of what there is.
+  std::vector<TableRow> rows = tables.rows("collisions", {{"rounding", "nearest-even"}, {"overflowed", 0}});
+  if (rows.empty()) rows = tables.rows("collisions", {{"rounding", "nearest-even"}});
+  if (rows.empty()) rows = tables.rows("collisions");
+  const TableRow* const longest = largest(rows, "tokens");
   if (!longest) return {};
-  const auto rows = tables.rows("collisions",
-                                {{"rounding", "nearest-even"}, {"overflowed", 0}, {"tokens", (*longest)["tokens"]}});
+  std::erase_if(rows, [tokens = longest->number("tokens")](const TableRow& r) { return r.number("tokens") != tokens; });
   const TableRow* const fewest = smallest(rows, "distinct");
   if (!fewest || !(*fewest)["first_clash"].is_number()) return {};
-  return fmt::format("{} has only {} ids for {} tokens: from token {} on, tokens share ids.", fewest->text("format"),
-                     fewest->whole("distinct"), fewest->whole("tokens"), fewest->whole("first_clash"));
+  const std::string rounding = fewest->text("rounding");
+  return fmt::format("{}{} has only {} ids for {} tokens: from token {} on, tokens share ids.", fewest->text("format"),
+                     rounding == "nearest-even" ? "" : " " + rounding, fewest->whole("distinct"),
+                     fewest->whole("tokens"), fewest->whole("first_clash"));
 }
 
 }  // namespace

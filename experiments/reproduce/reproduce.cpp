@@ -141,8 +141,8 @@ std::string reproduce_finding(const ReportTables& tables) {
     differ += row.number("differ");
     skipped += row.number("skipped");
   }
-  return fmt::format("{:.0f} published figures are reproduced, {:.0f} are not, {:.0f} cannot be tested here.", held,
-                     differ, skipped);
+  return fmt::format("Of {:.0f} published figures {:.0f} can be tested here, of which {:.0f} came out.",
+                     held + differ + skipped, held + differ, held);
 }
 
 }  // namespace

@@ -407,16 +407,20 @@ void run(const Config& config, Run& run) {
 
 namespace {
 
-/// The first format whose weight stays where it was, and how far from the right weight the repairs end.
+/// The first format whose weight stays where it was, and how far from the whole way the repairs end, if all repair.
 std::string swamping_finding(const ReportTables& tables) {
   for (const TableRow& plain : tables.rows("repairs", {{"method", "nearest-even"}})) {
-    if (plain.number("arrived") != 0) continue;
+    const std::string weight = in_words(plain.number("weight"));
+    std::string exact;
+    for (int digits = 4; digits < 10 && (exact.empty() || exact == weight); ++digits)
+      exact = in_words(plain.number("exact"), digits);
+    if (plain.number("arrived") != 0 || weight == exact) continue;
     double worst = 0;
     for (const TableRow& other : tables.rows("repairs", {{"format", plain["format"]}}))
       if (other.text("method") != "nearest-even") worst = std::max(worst, std::abs(other.number("arrived") - 1));
-    return fmt::format("{} updates leave a weight in {} at {}, not {}; repairs end within {}.", plain.whole("steps"),
-                       plain.text("format"), in_words(plain.number("weight")), in_words(plain.number("exact"), 4),
-                       percent(worst));
+    return fmt::format("{} update{} a weight in {} at {}, not {}{}.", plain.whole("steps"),
+                       plain.number("steps") == 1 ? " leaves" : "s leave", plain.text("format"), weight, exact,
+                       worst > 0.5 ? "" : fmt::format("; repairs end within {} of the way", percent(worst)));
   }
   return {};
 }

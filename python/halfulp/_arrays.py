@@ -238,6 +238,13 @@ def _inexact_integer(x: Any) -> int | None:
     return int(x) if isinstance(x, int) and int(float(x)) != x else None
 
 
+def _holds_mask(x: Any, depth: int = 8) -> bool:
+    """Whether it is a masked array, or lists of lists that hold one."""
+    if isinstance(x, (list, tuple)) and depth > 0:
+        return any(_holds_mask(part, depth - 1) for part in x)
+    return isinstance(x, np.ma.MaskedArray)
+
+
 def as_array(x: ArrayLike, argument: str) -> Array:
     """A NumPy array of numbers, without a copy if the argument has memory to share. Lists are read as NumPy does, but
     never rounded."""
@@ -246,7 +253,7 @@ def as_array(x: ArrayLike, argument: str) -> Array:
     if isinstance(x, type):
         raise TypeError(f"{argument}: the class {x.__name__}; accepted: {ACCEPTED}")
     listed = isinstance(x, (list, tuple))
-    if any(isinstance(part, np.ma.MaskedArray) for part in (x if listed else (x,))):
+    if _holds_mask(x):
         raise TypeError(f"{argument}: a masked array, whose mask would be lost; accepted: {ACCEPTED}")
     try:
         array = _read(x, argument)

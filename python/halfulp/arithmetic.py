@@ -15,7 +15,7 @@ _FP16 = Format("fp16")
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
     """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
-    else float32; float64 where float32 does not hold the format's range."""
+    else float32; float64 where float32 does not hold what the format may make of its numbers."""
     if dtype_name(x.dtype) == "float16" and _FP16.holds(format):
         return np.dtype(np.float16)
     wide = dtype_name(x.dtype) == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
@@ -23,8 +23,10 @@ def _result_type(x: Array, format: Format) -> np.dtype[Any]:
 
 
 def _goes_beyond_float32(format: Format) -> bool:
-    """Whether the format may round the largest float32 to something larger."""
-    return format.emax > 127 and format.fraction_bits < 23
+    """Whether the format may round a float32 to what is none: the largest to something larger, or one that is too large to
+    its own largest."""
+    largest = format.max
+    return (format.emax > 127 and format.fraction_bits < 23) or (largest < float(np.finfo(np.float32).max) and float(np.float32(largest)) != largest)
 
 
 def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Draws, dtype: Any, out: Any, tally: bool) -> Any:

@@ -119,7 +119,7 @@ def test_integers_that_are_no_problem():
 
 
 def test_masks_in_lists():
-    for x in ([np.ma.array([1.0, 2.0], mask=[0, 1])], [np.ma.masked, 1.0], (1.0, np.ma.masked)):
+    for x in ([np.ma.array([1.0, 2.0], mask=[0, 1])], [np.ma.masked, 1.0], (1.0, np.ma.masked), [[np.ma.array([1.0, 2.0], mask=[0, 1])]]):
         with pytest.raises(TypeError, match="^x: a masked array"):
             halfulp.quantize(x, "e4m3")
 
@@ -215,3 +215,12 @@ def test_streams_are_numbers():
                 function([1.0], format, **keywords)
     with pytest.raises(TypeError, match="stream"):
         halfulp.quantize("x.npy", "e4m3", stream=1)
+
+
+@pytest.mark.parametrize("name", ["e2m2b150", "e4m2b1060", "e5m30"])
+def test_a_largest_number_that_is_no_float32(name):
+    largest = halfulp.Format(name).max
+    for x in np.float32([5.605193857299268e-45, 1.4e-45, 1e30]):
+        wide = halfulp.quantize(np.array([x], np.float64), name, rounding="toward-zero")
+        narrow = halfulp.quantize(np.array([x], np.float32), name, rounding="toward-zero")
+        assert narrow[0] == wide[0] <= largest, (name, x)

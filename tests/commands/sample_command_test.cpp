@@ -73,7 +73,9 @@ TEST_F(Sample, RefusesInOneLine) {
   expect_refused({"sample", "\u2014out", out}, "begins with a typographic dash; accepted: --out");
   expect_refused({"sample", "\u2212\u2212out", out}, "begins with a typographic dash; accepted: --out");
   const std::string accepted =
-      "; accepted: integers of at least 1, separated by commas, such as 256,64, at most 268435456 elements in all\n";
+      "; accepted: at most 32 integers of at least 1, separated by commas, such as 256,64, at most 268435456 elements "
+      "in "
+      "all\n";
   for (const auto& [shape, what] : {std::pair{"3,0", "size 2 is 0"},
                                     {"70000,70000", "too many elements"},
                                     {"99999999999999999999", "too many elements"},
@@ -86,6 +88,9 @@ TEST_F(Sample, RefusesInOneLine) {
                                     {"", "size 1 is empty"}})
     expect_refused({"sample", "--out", out, "--shape", shape},
                    "--shape is '" + std::string(shape) + "': " + what + accepted);
+  std::string many = "1";
+  for (int i = 0; i < 32; ++i) many += ",1";
+  expect_refused({"sample", "--out", out, "--shape", many}, "...': too many sizes" + accepted);
   expect_refused({"sample", "--out", out, "--shape", "3", "--shape", "4"}, "--shape is there 2 times; accepted: once");
   expect_refused({"sample", "--out", out, "--distribution", "norml"}, "normal");
   expect_refused({"sample", "--out", out, "--median", "1000"}, "--median");

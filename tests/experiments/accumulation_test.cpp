@@ -232,6 +232,12 @@ TEST_F(AccumulationReport, FormatsWithoutFractionBits) {
   }
 }
 
+/// Toward zero their sums stop at the largest number.
+TEST_F(AccumulationReport, RangesThatEndBeforeTheSeries) {
+  for (const char* name : {"e1m8finite", "e2m6fnuz", "e1m3p3109"})
+    run({"formats=fp16", std::string("known_formats=") + name, "lengths=4,16", "ones=10"});
+}
+
 TEST_F(AccumulationReport, SeedsDecideAndRepeat) {
   EXPECT_EQ(small("seed=1")["results"], small("seed=1")["results"]);
   EXPECT_NE(small("seed=1")["results"]["sums"], small("seed=2")["results"]["sums"]);

@@ -295,6 +295,16 @@ TEST(Limits, points_of_fp16) {
   }
 }
 
+TEST(Operators, functions_of_infinities_are_those_of_iso_c) {
+  const Real infinity = std::numeric_limits<Real>::infinity();
+  EXPECT_EQ(real_function(ElementaryOperation::log1p, infinity), infinity);
+  EXPECT_EQ(real_function(ElementaryOperation::expm1, -infinity), -1);
+  EXPECT_EQ(real_function(ElementaryOperation::expm1, infinity), infinity);
+  EXPECT_EQ(real_function(ElementaryOperation::erf, -infinity), -1);
+  EXPECT_EQ(real_function(ElementaryOperation::tanh, infinity), 1);
+  EXPECT_TRUE(isnan(real_function(ElementaryOperation::log1p, std::numeric_limits<Real>::quiet_NaN())));
+}
+
 TEST(Operators, a_node_depends_on_every_node_that_it_reads) {
   for (int place = 0; place < 5; ++place) {
     OperatorProgram p(SumOrder::sequential, "first");

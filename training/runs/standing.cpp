@@ -141,7 +141,8 @@ std::string verdicts_finding(const ReportTables& tables, std::string_view column
     failed += row.text("verdict") == "failed";
   }
   return all == 0 ? std::string()
-                  : fmt::format("{} of {} variants match fp32, {} fail{}", within, all, failed, failed == 1 ? "s" : "");
+                  : fmt::format("{} of {} variant{} fp32, {} fail{}", within, all, all == 1 ? " matches" : "s match",
+                                failed, failed == 1 ? "s" : "");
 }
 
 namespace {

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from ..text import number
 from .style import INK
@@ -55,8 +55,10 @@ class Extent:
             axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
             return
         if not self.base:
-            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-            axis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
+            locator = MaxNLocator(6, steps=[1, 2, 5, 10])
+            names = _names([at for at in locator.tick_values(self.low, self.high) if self.low <= at <= self.high])
+            axis.set_major_locator(locator)
+            axis.set_major_formatter(FuncFormatter(lambda v, _: names.get(v) or number(float(f"{v:.12g}"))))
             for at in self.breaks:
                 self._break(axis, at)
             return
@@ -84,6 +86,12 @@ class Extent:
         if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
+        within = self.zero_at is None and self.infinity_at is None and max(abs(self.low), abs(self.high)) * math.log10(self.base) < 300
+        if len(ticks) < 2 and within:  # about one power
+            from matplotlib.ticker import MaxNLocator
+            ends = self.base ** self.low, self.base ** self.high
+            names = _names([v for v in MaxNLocator(3, min_n_ticks=2, steps=[1, 2, 5, 10]).tick_values(*ends) if ends[0] <= v <= ends[1]])
+            ticks = [(math.log(v, self.base), text) for v, text in names.items()]
         return ticks + [(at, text) for at, text in ((self.zero_at, "0"), (self.infinity_at, "∞")) if at is not None]
 
     def _signed_ticks(self, most: int) -> list[tuple[float, str]]:
@@ -98,6 +106,12 @@ class Extent:
     def _room(self) -> float:
         """The places between 0, or infinity, and the next power."""
         return (self.high - self.low) * 0.07
+
+
+def _names(ticks: Sequence[float]) -> dict[float, str]:
+    """What ticks are called: as short as they are still told apart."""
+    names = {v: number(float(f"{v:.12g}")) for v in ticks}
+    return names if len(set(names.values())) == len(names) else {v: f"{v:.12g}" for v in ticks}
 
 
 def _signed(value: float, linear_to: float) -> float:

@@ -11,7 +11,7 @@ PLOTS = {
              value_label="largest error in unit roundoffs", reading="Near 1: as good as rounding the result once. ∞: some result overflows.", first=True),
         Plot("models", "Models under a list of precisions", "dots", "precisions", ("error",), series="format", panels="model", value_scale="log", value_label="relative error of the outputs"),
         Plot("cancellation", "Error of a difference that cancels, and of the form that does not", "lines", "k", ("naive_error", "stable_error"), panels="naive_form", where={"format": "bf16"},
-             value_scale="log", along_label="k, for x near 2^-k", value_label="relative error", reading="1: nothing is left. x - y is rounded before it is formed; its subtraction is exact."),
+             value_scale="log", along_label="k, for x near 2^-k", value_label="relative error", reading="1: nothing is left. x and y are rounded before x - y is formed; the subtraction is exact."),
         Plot("backward", "Errors of gradients: all in the format, and with FP32 sums", "dots", "operator", ("error_u",), series="how", panels="format", where={"scale": 1.0}, value_scale="log",
              value_label="error in unit roundoffs", reading="Near 1: as good as rounding the gradient once. ∞: some gradient is no number."),
         Plot("repeated_tokens", "Gradients of a token, added over its positions", "lines", "positions", ("equal", "equal_fp32_sums"), panels="format", along_scale="log2", value_scale="log",
