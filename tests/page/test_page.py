@@ -29,7 +29,7 @@ from halfulp_page import About, BadInput, Source, render, render_folder
 from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
-from halfulp_page.plots.axes import extent
+from halfulp_page.plots.axes import _names, extent
 from halfulp_page.plots.networks import RANGES
 from halfulp_page.plots.scenes_of_networks import spread
 from halfulp_page.plots.scenes_of_sums import BLOCKS, SHOWN
@@ -219,6 +219,21 @@ class OddReports(unittest.TestCase):
         axis = extent([-0.01, 0.0, 0.0005, 0.1], "symlog", linear_to=0.001)
         self.assertEqual([axis.place(v) for v in (-0.01, 0.0, 0.0005, 0.001)], [-2.0, 0.0, 0.5, 1.0])
         self.assertAlmostEqual(axis.place(0.1), 3.0)
+
+    def test_an_axis_within_one_power_has_ticks(self):
+        for scale in ("log", "log2"):
+            for values in ([300, 400], [300], [1500, 3000], [0.021, 0.0213], [1e-300], [1.7e308], [5e-324]):
+                axis = extent(values, scale)
+                ticks = axis._ticks(7)
+                self.assertGreaterEqual(len(ticks), 2 if 1e-290 < values[0] < 1e300 else 0, (scale, values))
+                self.assertEqual(len(ticks), len({text for _, text in ticks}))
+                for at, text in ticks:
+                    self.assertTrue(axis.low <= at <= axis.high, (scale, values, text))
+        self.assertEqual([text for _, text in extent([300, 400], "log2")._ticks(7)], ["300", "350", "400"])
+
+    def test_ticks_are_told_apart(self):
+        self.assertEqual(_names([0.5, 1.0]), {0.5: "0.5", 1.0: "1"})
+        self.assertEqual(_names([1.0, 1.00000002, 1.00000004]), {1.0: "1", 1.00000002: "1.00000002", 1.00000004: "1.00000004"})
 
     def test_panels_that_are_numbers_say_of_what(self):
         rows = [["mlp", "fp32", name, kept, lr, -0.5] for name in ("fp16", "bf16") for kept in ("plain", "master") for lr in (0.001, 1e-5)]
