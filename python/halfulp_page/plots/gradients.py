@@ -16,9 +16,10 @@ PLOTS = {
         Plot("fates", "What becomes of gradients without a loss scale", "stacked", "format", ("zero", "subnormal", "normal", "overflow"), panels="source",
              where={"rounding": "nearest-even", "quantity": "gradient"}, value_label="share of gradients")),
     "conversions": (
-        Plot("chains", "Conversions that a format on the way changes", "dots", "chain", ("share",), series="rounding", value_scale="log", value_label="share of normal results that differ",
-             reading="0: the chain gives what the direct conversion gives, always.", first=True),
-        Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of normal results that differ")),
+        Plot("chains", "Conversions that a format on the way changes", "dots", "chain", ("share",), series="rounding", value_scale="log", value_label="share of results that differ",
+             reading="Of the results that are normal numbers. 0: the chain gives what the direct conversion gives, always.", first=True),
+        Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of results that differ",
+             reading="Of the results that are normal numbers.")),
     "swamping": (
         Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False, whiskers=("low", "high"),
              band="one standard deviation of stochastic", ends="one more step would take the exact weight beyond 1.5",
