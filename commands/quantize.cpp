@@ -368,8 +368,7 @@ void add_quantize_command(CLI::App& app, int& status, std::string line) {
   command
       ->add_option("--out", options->out,
                    "the values, as float32 (float64 for a plain format of a float64 array, or one that may give more "
-                   "than float32 holds); of a "
-                   "checkpoint the new one, OUT.safetensors")
+                   "than float32 holds); of a checkpoint the new one, OUT.safetensors")
       ->type_name("FILE");
   command
       ->add_option("--codes", options->codes,

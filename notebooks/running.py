@@ -14,7 +14,8 @@ def read(path):
 
 def run(notebook):
     """The notebook with its outputs, after a run from top to bottom. Raises nbclient's CellExecutionError."""
-    nbclient.NotebookClient(notebook, timeout=LIMIT, startup_timeout=LIMIT, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    here = {"metadata": {"path": str(FOLDER)}}
+    nbclient.NotebookClient(notebook, timeout=LIMIT, startup_timeout=LIMIT, kernel_name="python3", resources=here).execute()
     return notebook
 
 
@@ -27,12 +28,11 @@ def keep(notebook, file):
 
 
 def kept(path, folder):
-    """The notebook of a path as `keep` wrote it into a folder, without cells added to it there. None if there is none, or
-    if its cells are no longer those of the path."""
+    """The notebook of a path as `keep` wrote it into a folder, without cells added to it there. None if there is none,
+    or if its cells are no longer those of the path."""
     file = folder / path.name
     if not file.exists():
         return None
-    now, notebook = read(path), read(file)
-    ids = [cell.id for cell in now.cells]
-    notebook.cells = [cell for cell in notebook.cells if cell.id in ids]
-    return notebook if [(cell.id, cell.source) for cell in notebook.cells] == [(cell.id, cell.source) for cell in now.cells] else None
+    notebook, now = read(file), [(cell.id, cell.source) for cell in read(path).cells]
+    notebook.cells = [cell for cell in notebook.cells if cell.id in dict(now)]
+    return notebook if [(cell.id, cell.source) for cell in notebook.cells] == now else None

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh SOURCE BUILD VENV RAN: runs every notebook with the package of the build tree, those that need torch by the
-# Python that has it, if there is one, and leaves those that ran in the folder RAN. Prints "skipped: REASON" where that is
-# impossible.
+# Python that has it, if there is one, and leaves those that ran in the folder RAN. Prints "skipped: REASON" where that
+# is impossible.
 set -uo pipefail
 source=$1
 build=$2

@@ -16,11 +16,13 @@ import pytest
 import solutions
 
 nbformat = pytest.importorskip("nbformat")
-running = pytest.importorskip("running")
+pytest.importorskip("nbclient")
+import running  # noqa: E402
 
 ALL = sorted(running.FOLDER.glob("*.ipynb"), key=lambda path: int(path.stem.split("-")[0]))
 # What notebooks need besides the packages of all: torch is large.
-NOTEBOOKS = [path for path in ALL if all(importlib.util.find_spec(name) for name in running.read(path).metadata.get("needs", []))]
+NEEDS = {path: running.read(path).metadata.get("needs", []) for path in ALL}
+NOTEBOOKS = [path for path in ALL if all(map(importlib.util.find_spec, NEEDS[path]))]
 UNANSWERED = "answer = ..."
 SOLVED = "-solved"
 

@@ -113,6 +113,7 @@ std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Preci
                    [&](std::size_t x, std::size_t y) { return operations[x] > operations[y]; });
 
   // What a stage does not reach stays as it is, whatever its precision: each trial begins with the values so far.
+  // (Where these are made, their errors are of no use.)
   const std::vector<Precision> stages(operations.size(), Precision::of(Where::fp32, fp32));
   std::vector<Evaluator> decided(samples.size(), Evaluator(p, stages, s.rounding));
   parallel_map(samples.size(), [&](std::size_t i) { return samples[i].error(decided[i](samples[i].inputs())); });

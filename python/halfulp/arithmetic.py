@@ -23,10 +23,10 @@ def _result_type(x: Array, format: Format) -> np.dtype[Any]:
 
 
 def _goes_beyond_float32(format: Format) -> bool:
-    """Whether the format may round a float32 to what is none: the largest to something larger, or one that is too large to
-    its own largest."""
-    largest = format.max
-    return (format.emax > 127 and format.fraction_bits < 23) or (largest < float(np.finfo(np.float32).max) and float(np.float32(largest)) != largest)
+    """Whether the format may round a float32 to what is none: the largest to something larger, or one that is too large
+    to its own largest."""
+    upward = format.emax > 127 and format.fraction_bits < 23
+    return upward or (format.max < float(np.finfo(np.float32).max) and float(np.float32(format.max)) != format.max)
 
 
 def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Draws, dtype: Any, out: Any, tally: bool) -> Any:

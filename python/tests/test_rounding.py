@@ -119,7 +119,8 @@ def test_integers_that_are_no_problem():
 
 
 def test_masks_in_lists():
-    for x in ([np.ma.array([1.0, 2.0], mask=[0, 1])], [np.ma.masked, 1.0], (1.0, np.ma.masked), [[np.ma.array([1.0, 2.0], mask=[0, 1])]]):
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    for x in ([masked], [[masked]], [np.ma.masked, 1.0], (1.0, np.ma.masked)):
         with pytest.raises(TypeError, match="^x: a masked array"):
             halfulp.quantize(x, "e4m3")
 

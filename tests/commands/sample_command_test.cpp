@@ -74,8 +74,7 @@ TEST_F(Sample, RefusesInOneLine) {
   expect_refused({"sample", "\u2212\u2212out", out}, "begins with a typographic dash; accepted: --out");
   const std::string accepted =
       "; accepted: at most 32 integers of at least 1, separated by commas, such as 256,64, at most 268435456 elements "
-      "in "
-      "all\n";
+      "in all\n";
   for (const auto& [shape, what] : {std::pair{"3,0", "size 2 is 0"},
                                     {"70000,70000", "too many elements"},
                                     {"99999999999999999999", "too many elements"},

@@ -40,7 +40,7 @@ class InABrowser(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.reports = sorted(Path(os.environ["HALFULP_REPORTS"]).glob("*.json"))
-        # A page of each, and one page of some: of all it is so long that Chromium lays it out for minutes.
+        # A page of each, and one page of some: to lay out one of all took Chromium most of the time of these tests.
         cls.pages = Path(folder.name) / "pages"
         cls.draw(cls.reports, f"{cls.pages}/")
         cls.some = cls.reports if EXHAUSTIVE else cls.reports[::3]
@@ -78,7 +78,8 @@ class InABrowser(unittest.TestCase):
 
     def test_every_experiment_and_claim_is_there(self):
         self.assertGreaterEqual(len(self.some), 4)
-        for file, page in [(file, self.pages / f"{file.stem}.html") for file in self.reports] + [(file, self.page) for file in self.some]:
+        own = [(file, self.pages / f"{file.stem}.html") for file in self.reports]
+        for file, page in own + [(file, self.page) for file in self.some]:
             if self.browser.current_url != page.as_uri():
                 self.show(page=page)
             report = json.loads(file.read_text(encoding="utf-8"))

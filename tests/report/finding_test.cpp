@@ -124,5 +124,29 @@ TEST(Finding, every_experiment_has_a_short_one) {
   }
 }
 
+/// The golden report of an experiment, with other cells in a column of a table.
+std::string finding_with(const std::string& name, const std::string& table, const std::string& column,
+                         const Json& cell) {
+  Json results = read_json(std::string(HALFULP_GOLDEN) + "/" + name + ".json");
+  Json& content = results[table];
+  for (std::size_t i = 0; i < content["columns"].size(); ++i)
+    if (content["columns"][i]["name"] == column)
+      for (Json& row : content["rows"]) row[i] = cell;
+  return finding_of(find_experiment(name), results);
+}
+
+TEST(Finding, position_ids_have_one_where_all_overflow_and_in_every_mode) {
+  EXPECT_TRUE(finding_with("position_ids", "collisions", "overflowed", 3).ends_with("tokens share ids."));
+  const std::string upward = finding_with("position_ids", "collisions", "rounding", "toward-positive");
+  EXPECT_NE(upward.find(" toward-positive has only "), std::string::npos) << upward;
+}
+
+TEST(Finding, weights_that_differ_are_told_apart_and_one_step_is_no_steps) {
+  const std::string near = finding_with("swamping", "repairs", "exact", 1.000012);
+  EXPECT_NE(near.find("at 1, not 1.00001;"), std::string::npos) << near;
+  EXPECT_EQ(finding_with("swamping", "repairs", "exact", 1), "");
+  EXPECT_TRUE(finding_with("swamping", "repairs", "steps", 1).starts_with("1 update leaves a weight"));
+}
+
 }  // namespace
 }  // namespace halfulp

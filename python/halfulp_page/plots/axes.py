@@ -86,11 +86,12 @@ class Extent:
         if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
-        within = self.zero_at is None and self.infinity_at is None and max(abs(self.low), abs(self.high)) * math.log10(self.base) < 300
-        if len(ticks) < 2 and within:  # about one power
+        bare = len(ticks) < 2 and self.zero_at is None and self.infinity_at is None  # of what lies within one power
+        if bare and max(abs(self.low), abs(self.high)) * math.log10(self.base) < 300:
             from matplotlib.ticker import MaxNLocator
-            ends = self.base ** self.low, self.base ** self.high
-            names = _names([v for v in MaxNLocator(3, min_n_ticks=2, steps=[1, 2, 5, 10]).tick_values(*ends) if ends[0] <= v <= ends[1]])
+            low, high = self.base ** self.low, self.base ** self.high
+            even = MaxNLocator(3, min_n_ticks=2, steps=[1, 2, 5, 10]).tick_values(low, high)
+            names = _names([v for v in even if low <= v <= high])
             ticks = [(math.log(v, self.base), text) for v, text in names.items()]
         return ticks + [(at, text) for at, text in ((self.zero_at, "0"), (self.infinity_at, "∞")) if at is not None]
 
