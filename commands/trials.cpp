@@ -58,6 +58,11 @@ std::string compute(const Experiment& experiment, const Config& config, const Ru
   return {};
 }
 
+/// The line for an experiment whose trials nobody keeps.
+std::string no_trials(const Experiment& experiment) {
+  return fmt::format("{} has no trials: a run computes it whole\n", experiment.name);
+}
+
 int list_missing(const TrialsArguments& arguments) {
   const Experiment& experiment = experiment_named(arguments.experiment, "trials");
   const Config config = configuration(experiment, arguments);
@@ -84,7 +89,7 @@ int list_missing(const TrialsArguments& arguments) {
                          {"trials", list}}));
   else {
     if (!arguments.quiet)
-      text += there + missing == 0 ? fmt::format("{} has no trials: a run computes it whole\n", experiment.name)
+      text += there + missing == 0 ? no_trials(experiment)
                                    : fmt::format("{} trials are there, {} missing{}\n", there, missing,
                                                  lacks.empty() ? "" : "; others may follow when these are there");
     write_output(text);
@@ -103,7 +108,7 @@ int compute_some(const TrialsArguments& arguments) {
   const TrialStore store = open_store(arguments.folder, TrialStore::IfAbsent::make);
   std::set<std::string> unseen(arguments.keys.begin(), arguments.keys.end());
   const std::set<std::string> asked = unseen;
-  std::size_t computed = 0;
+  std::size_t seen = 0, computed = 0;
   std::string lacks;
   {
     ProgressBar bar(std::string(experiment.name), arguments.quiet);
@@ -114,7 +119,7 @@ int compute_some(const TrialsArguments& arguments) {
       if (!asked.empty()) return asked.contains(key);
       return !part || part->has(place);
     };
-    source.seen = [&](const std::string& key, const Trial&, bool) { unseen.erase(key); };
+    source.seen = [&](const std::string& key, const Trial&, bool) { ++seen, unseen.erase(key); };
     source.computed = [&](const std::string&, const Trial&) { ++computed; };
     RunOptions options = options_of(arguments, source);
     options.progress = [&](double fraction) { bar.show(fraction); };
@@ -128,7 +133,8 @@ int compute_some(const TrialsArguments& arguments) {
                     "what halfulp trials lists with the same options",
                     shown(*unseen.begin()), experiment.name));
   if (!arguments.quiet)
-    write_output(fmt::format("{} computed{}\n", computed, lacks.empty() ? "; all are there" : "; " + lacks));
+    write_output(seen == 0 ? no_trials(experiment)
+                           : fmt::format("{} computed; {}\n", computed, lacks.empty() ? "all are there" : lacks));
   return exit_status::done;
 }
 

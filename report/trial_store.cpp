@@ -167,6 +167,8 @@ void TrialStore::keep(const TrialKind& kind, const Trial& trial, const Json& rec
   if (error)
     throw std::invalid_argument(
         fmt::format("cannot make the folder {}: {}", fs::path(path).parent_path().string(), error.message()));
+  if (fs::is_fifo(path, error))  // write_file would wait for a reader
+    throw std::invalid_argument(path + ": is a pipe; accepted: a file, or nothing");
   const Json content{
       {"kind", kind.name}, {"version", kind.version}, {"item", trial.item}, {"made", made_here()}, {"record", record}};
   write_file(path, framed(format, 0, content.dump()), Sync::no);

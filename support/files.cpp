@@ -264,7 +264,9 @@ std::unique_ptr<std::istream> open_input(const std::string& path, const std::str
   return stream;
 }
 
-void refuse_file(const std::string& name, const std::string& why) { throw std::invalid_argument(name + ": " + why); }
+void refuse_file(const std::string& name, const std::string& why) {
+  throw std::invalid_argument((name.empty() ? "''" : name) + ": " + why);
+}
 
 std::string printable(std::string_view text) {
   std::string out;

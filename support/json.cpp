@@ -144,7 +144,9 @@ nlohmann::json parse_large_json(const std::string& text, const std::string& name
 }
 
 Json read_json(const std::string& path) {
-  const auto cannot = [&](const char* why) { throw std::invalid_argument("cannot read " + path + ": " + why); };
+  const auto cannot = [&](const char* why) {
+    throw std::invalid_argument("cannot read " + (path.empty() ? "''" : path) + ": " + why);
+  };
   const auto close = [](std::FILE* file) {
     if (file != stdin) std::fclose(file);
   };

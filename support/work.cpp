@@ -4,6 +4,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_group.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +24,13 @@ extern "C" void note(int) { detail::interrupted.store(true, std::memory_order_re
 }  // namespace
 
 void detail::throw_interrupted() { throw Interrupted{}; }
+
+void on_pieces(std::size_t count, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& f) {
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, count, grain),
+                    [&](const auto& piece) { f(piece.begin(), piece.end()); });
+  // A loop that was cancelled from outside returns, with pieces left undone.
+  if (tbb::is_current_task_group_canceling()) throw Interrupted{};
+}
 
 void note_interrupts() {
   if (embedded) return;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <signal.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_group.h>
 
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <istream>
 #include <memory>
 #include <string>
@@ -55,6 +55,11 @@ inline void stop_if_interrupted() {
 
 // Independent pieces of work on all cores. Results come in order: the number of threads never shows.
 
+/// Calls f(begin, end) on pieces of [0, count), of at least `grain` unless they are the last, in any order on any
+/// number of threads. Throws what f throws, and Interrupted inside a piece of another loop that was cancelled: then
+/// pieces may be left undone.
+void on_pieces(std::size_t count, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& f);
+
 /// {f(0), ..., f(count - 1)}, computed in any order on any number of threads (the command line's --threads). Calls of f
 /// must not share mutable state: give each its own Trace and append them afterwards. Throws what f throws, and
 /// Interrupted before the next piece after Ctrl-C. Inside a piece of another loop that was cancelled, because one of
@@ -62,12 +67,12 @@ inline void stop_if_interrupted() {
 template <class F>
 auto parallel_map(std::size_t count, F&& f) {
   std::vector<decltype(f(std::size_t{}))> results(count);
-  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
-    stop_if_interrupted();
-    results[i] = f(i);
+  on_pieces(count, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      stop_if_interrupted();
+      results[i] = f(i);
+    }
   });
-  // A loop that was cancelled from outside returns, with pieces left undone.
-  if (tbb::is_current_task_group_canceling()) throw Interrupted{};
   return results;
 }
 

@@ -1,6 +1,6 @@
 #include "timing.cuh"
 
-#include <halfulp/emulation/random.hpp>
+#include <halfulp/emulation/philox.hpp>
 
 namespace halfulp::bench {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 __global__ void uniform(float* to, std::size_t count, std::uint64_t seed) {
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
        i += std::size_t{gridDim.x} * blockDim.x)
-    to[i] = static_cast<float>(static_cast<int>(rounding_bits(seed, 1, i))) * 0x1p-31f;
+    to[i] = static_cast<float>(static_cast<int>(inlined::rounding_bits(seed, 1, i))) * 0x1p-31f;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // halfulp's own quantize, encode and decode: sixteen bytes of floats per thread and step, two steps in flight.
 #include <halfulp/cuda/borrowed.hpp>
 #include <halfulp/cuda/device/launch.cuh>
+#include <halfulp/emulation/philox.hpp>
 
 namespace halfulp::cuda {
 namespace {
@@ -27,18 +28,18 @@ struct Rounding4 {
     Four<Out> out;
     [[maybe_unused]] r123::Philox4x32::ctr_type bits{};
     if constexpr (stochastic)
-      if (whole_blocks()) bits = philox(random.seed, random.stream, (random.first + first) / each);
+      if (whole_blocks()) bits = inlined::philox(random.seed, random.stream, (random.first + first) / each);
 #pragma unroll
     for (int k = 0; k < each; ++k) out.of[k] = one(x.of[k], first + k, bits[k]);
     return out;
   }
   __device__ Out one(std::uint32_t x, std::size_t i, std::uint32_t given) const {
     if constexpr (stochastic)
-      if (!whole_blocks()) given = random.bits(i);
+      if (!whole_blocks()) given = inlined::bits_of(random, i);
     return static_cast<Out>(N::round(plan, x, given));
   }
   __device__ Out alone(std::uint32_t x, std::size_t i) const {
-    return static_cast<Out>(N::round(plan, x, stochastic ? random.bits(i) : 0));
+    return static_cast<Out>(N::round(plan, x, stochastic ? inlined::bits_of(random, i) : 0));
   }
   /// Whether four elements take the four words of a block.
   __device__ bool whole_blocks() const { return random.roundings_per_word == 1 && random.first % each == 0; }

@@ -33,11 +33,10 @@ def as_model(model: ProductModel | str | Mapping[str, Any], argument: str = "mod
         return ProductModel(model)
     if isinstance(model, Mapping):
         try:
-            return ProductModel.of_unit(json.dumps(model))
-        except TypeError as why:  # not JSON
-            raise TypeError(
-                f"{argument}: {why}; accepted: a unit's description as halfulp.units(NAME) returns it"
-            ) from None
+            text = json.dumps(model, allow_nan=False)
+        except (TypeError, ValueError) as why:  # not JSON
+            raise type(why)(f"{argument}: {why}; accepted: a unit's description as halfulp.units(NAME) returns it") from None
+        return ProductModel.of_unit(text)
     raise TypeError(f"{argument}: {type(model).__name__}; accepted: a ProductModel, its text, a unit's name or description")
 
 

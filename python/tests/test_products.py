@@ -51,6 +51,10 @@ def test_units_and_their_descriptions():
     lines = [" ".join(f"{c:X}" for c in halfulp.encode(row, "fp16")) + " | " + " ".join(f"{c:X}" for c in halfulp.encode(b[:, 0], "fp16")) + " | 0" for row in a]
     words = [int(line, 16) for line in halfulp.mma(name, lines=lines).split()]
     same(halfulp.decode(words, "fp32"), expected[:, 0])
+    with pytest.raises(ValueError, match="unit: Out of range float.*accepted: a unit's description"):
+        halfulp.mma(dict(described, alignment_bits=float("nan")), a, b)
+    with pytest.raises(TypeError, match="unit: .*accepted: a unit's description"):
+        halfulp.mma(dict(described, name={1}), a, b)
 
 
 def test_tf32_words_and_scales():

@@ -323,6 +323,7 @@ TEST_F(CheckpointCommand, MistakesOfWritingAreOneLine) {
   refused({"--format", "int4", "--layout", "deepseek"},
           "deepseek has no layout of such elements; it has DeepSeek-V3 FP8");
   refused({"--mix", (temporary / "none.json").string()}, "none.json: no such file");
+  halfulp::tests::expect_error(halfulp::tests::run_halfulp({"quantize", "", "--format", "fp16"}), "'': no such file");
   refused_mix("{", "mix.json");
   refused_mix("{}", "mix.json: not a mix");
   refused_mix(R"({"version": 2, "tensors": {}})", "not a mix");

@@ -299,6 +299,7 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_EQ(run_halfulp({"validate", report, path("changed.json")}).status, 1);
   expect_bad_input({"diff", report, path("changed.json")}, "not a valid report");
   expect_bad_input({"validate", path("missing.json")}, "cannot read");
+  expect_bad_input({"validate", ""}, "cannot read '': No such file");
   // An unreadable file does not stop the others from being validated. The exit status is the worst of all.
   const Outcome mixed = run_halfulp({"validate", path("changed.json"), path("missing.json"), report});
   EXPECT_EQ(mixed.status, 2);

@@ -197,6 +197,11 @@ TEST_F(TrialsCommand, DamageIsFoundSaidAndMended) {
   EXPECT_EQ(halfulp_says({"store", store, "--remove", "ones-1"}).status, 2);
 }
 
+TEST_F(TrialsCommand, AnExperimentWithoutTrialsSaysSo) {
+  for (const char* const name : {"trial", "trials"})
+    EXPECT_EQ(halfulp_says({name, "memory", "--store", store}).out, "memory has no trials: a run computes it whole\n");
+}
+
 TEST_F(TrialsCommand, ArraysOfJobsNumberThemselves) {
   const auto part = [&](const char* id, const char* count, const char* least, const char* step) {
     const std::pair<const char*, const char*> all[] = {

@@ -6,6 +6,7 @@
 #include <halfulp/support/files.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
@@ -289,6 +290,30 @@ TEST_F(Trials, AListTellsWhatIsDamagedAndAPartMendsIt) {
   mended.go(10, &waiting);
   EXPECT_EQ(mended.computed, (std::set<std::size_t>{2}));
   EXPECT_EQ(damaged.size(), 2u);
+}
+
+TEST_F(Trials, WhatIsNoFileIsRefusedAtOnce) {
+  Squares first;
+  first.go(5, &source);
+  const std::string record = file(3);
+  const auto refused = [&](const std::string& why) {
+    Squares again;
+    try {
+      again.go(5, &source);
+      ADD_FAILURE() << why;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(record), std::string::npos) << error.what();
+    }
+    ASSERT_EQ(damaged.size(), 1u) << why;
+    EXPECT_NE(damaged[0].find("is no file"), std::string::npos) << damaged[0];
+    fs::remove(record);
+    damaged.clear();
+  };
+  fs::remove(record);
+  ASSERT_EQ(::mkfifo(record.c_str(), 0600), 0);
+  refused("a pipe, which nobody writes or reads");
+  fs::create_directory(record);
+  refused("a folder");
 }
 
 TEST_F(Trials, AStoreThatVanishesIsMadeAgain) {

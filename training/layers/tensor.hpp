@@ -1,13 +1,12 @@
 // Numbers with a shape: what layers hand to each other.
 #pragma once
 
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
+#include <halfulp/support/work.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <mutex>
 #include <span>
@@ -106,8 +105,7 @@ void for_rows(std::size_t rows, std::size_t cost, F&& f) {
     if (rows > 0) f(std::size_t{0}, rows);
     return;
   }
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, rows, grain),
-                    [&](const auto& piece) { f(piece.begin(), piece.end()); });
+  on_pieces(rows, grain, std::ref(f));
 }
 
 /// The same for f(begin, end, counts), which counts in each piece from 0. Adds all to `to`.
