@@ -105,9 +105,12 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
     return "a command is missing; begin with: " + app.get_name() + " calc '0.1 + 0.2', " + app.get_name() +
            " run swamping, " + app.get_name() + " list; " + help;
   for (const CLI::Option* option : command.get_options())
-    if (option->get_required() && option->count() == 0)
-      return option->get_name() + " is missing; accepted: " + accepted_by(*option) +
+    if (option->get_required() && option->count() == 0) {
+      std::string name = option->get_positional() ? argument_name(*option) : option->get_name();
+      if (name.ends_with("...")) name.resize(name.size() - 3);
+      return name + " is missing; accepted: " + accepted_by(*option) +
              (unknown.empty() ? "" : "; options stand before --");
+    }
   return std::string(error.what()) + "; " + help;
 }
 

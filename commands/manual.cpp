@@ -18,15 +18,6 @@ constexpr std::size_t farthest_column = 26;  ///< descriptions in --help begin h
 
 bool repeats(const CLI::Option& option) { return option.get_expected_max() > 1 && option.get_allow_extra_args(); }
 
-/// "REPORT...", or the form that its declaration gives.
-std::string argument_name(const CLI::Option& option) {
-  if (!option.get_option_text().empty()) return option.get_option_text();
-  std::string name = option.get_single_name();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name + (repeats(option) ? "..." : "");
-}
-
 std::string argument_usage(const CLI::Option& option) {
   const bool required = option.get_required() || !option.get_option_text().empty();
   return required ? argument_name(option) : "[" + argument_name(option) + "]";
@@ -73,6 +64,14 @@ std::string section(const std::string& title, const std::vector<Manual::Entry>& 
 }
 
 }  // namespace
+
+std::string argument_name(const CLI::Option& option) {
+  if (!option.get_option_text().empty()) return option.get_option_text();
+  std::string name = option.get_single_name();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name + (repeats(option) ? "..." : "");
+}
 
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() != 0; }
 

@@ -46,6 +46,8 @@ std::string help_text(const Manual& manual, const Style& style);
 
 /// Whether an option takes a value. Flags take none.
 bool takes_value(const CLI::Option& option);
+/// Of a positional argument: "REPORT...", or the form that its declaration gives.
+std::string argument_name(const CLI::Option& option);
 /// The word for an option's value: "FORMAT", "FILE|DIR|-"; empty for flags.
 std::string value_name(const CLI::Option& option);
 

@@ -34,9 +34,10 @@ DotEngine<RoundedOperations> engine(const DotModel& model) {
 }  // namespace
 
 bool holds(const FloatFormat& outer, const FloatFormat& inner) {
-  return outer.precision() >= inner.precision() &&
-         outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits &&
-         outer.value(outer.max_finite()) >= inner.value(inner.max_finite()) && (outer.is_signed || !inner.is_signed);
+  return outer.precision() >= inner.precision() && (outer.is_signed || !inner.is_signed) &&
+         (outer.has_zero || !inner.has_zero) && outer.value(outer.max_finite()) >= inner.value(inner.max_finite()) &&
+         outer.value(outer.min_positive()) <= inner.value(inner.min_positive()) &&
+         outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits;
 }
 
 std::string refusal(const DotModel& model) {

@@ -2,6 +2,7 @@
 
 #include <halfulp/experiments/checkpoint/entries.hpp>
 #include <halfulp/experiments/checkpoint/outputs.hpp>
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
 
@@ -42,14 +43,6 @@ struct Sum {
 
 Json largest_error(const Loss& loss) { return loss.compared ? number(loss.largest_error) : Json(); }
 std::uint64_t not_finite(const Loss& loss) { return loss.became_infinite + loss.became_nan; }
-
-/// Whether every value of one format is one of another.
-bool holds(const FloatFormat& wide, const FloatFormat& narrow) {
-  return wide.is_signed >= narrow.is_signed && wide.has_zero && wide.fraction_bits >= narrow.fraction_bits &&
-         wide.value(wide.max_finite()) >= narrow.value(narrow.max_finite()) &&
-         wide.value(wide.min_positive()) <= narrow.value(narrow.min_positive()) &&
-         wide.emin() - wide.fraction_bits <= narrow.emin() - narrow.fraction_bits;
-}
 
 class Inspection {
  public:

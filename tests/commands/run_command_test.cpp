@@ -72,6 +72,9 @@ TEST_F(RunCommand, bad_usage_is_one_line) {
   expect_bad_input({"rum"}, "did you mean run");
   expect_bad_input({"--bogus"}, "unknown option");
   expect_bad_input({"run"}, "experiment is missing");
+  expect_bad_input({"campaign", "--store", path("store")}, "FILE is missing; accepted: a JSON file");
+  expect_bad_input({"ledger"}, "FILE|FOLDER is missing; accepted: ledgers");
+  expect_bad_input({"trial", "--store", path("store")}, "EXPERIMENT is missing; accepted: its name");
   expect_bad_input({"run", name.substr(0, name.size() - 1)}, "did you mean " + name);
   expect_bad_input({"run", "nonsense", "--quiet"}, "unknown experiment");
   expect_bad_input({"run", name, "--thread", "2"}, "did you mean --threads");
