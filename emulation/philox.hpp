@@ -1,5 +1,5 @@
-// Philox by Random123, for host and device: what random.hpp gives. To include Random123 takes a compiler two seconds,
-// so that host code has it in random.cpp alone.
+// Philox by Random123, for host and device: what random.hpp gives. A compiler takes two seconds to read Random123's
+// headers: of host code, random.cpp alone includes this file.
 #pragma once
 
 #include <halfulp/emulation/random.hpp>

@@ -55,8 +55,8 @@ inline void stop_if_interrupted() {
 
 // Independent pieces of work on all cores. Results come in order: the number of threads never shows.
 
-/// Calls f(begin, end) on pieces of [0, count), of at least `grain` unless they are the last, in any order on any
-/// number of threads. Throws what f throws, and Interrupted inside a piece of another loop that was cancelled: then
+/// Calls f(begin, end) on pieces of [0, count), in any order on any number of threads. Pieces of at most `grain` are
+/// not split further. Throws what f throws, and Interrupted inside a piece of another loop that was cancelled: then
 /// pieces may be left undone.
 void on_pieces(std::size_t count, std::size_t grain, const std::function<void(std::size_t, std::size_t)>& f);
 

@@ -1,8 +1,8 @@
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/experiments/checkpoint/entries.hpp>
 #include <halfulp/experiments/checkpoint/outputs.hpp>
-#include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -352,6 +353,32 @@ TEST(Dot, Ones) {
   DotModel m = plain(bf16);
   m.order = Order::blocked, m.block = 128, m.promoted = Stage{fp32};
   EXPECT_EQ(fp32.value(sum(m, Codes(70000, 0x3f80))), 70000);
+}
+
+/// holds(), by the finite values themselves.
+TEST(Dot, AFormatHoldsOneWhoseValuesItHas) {
+  std::vector<FloatFormat> formats;
+  for (const NamedFormat& row : catalogue())
+    if (row.format.storage_bits() <= 16) formats.push_back(row.format);
+  for (const char* const name : {"e2m0finite", "e4m0finite", "e8m1", "e2m5", "e6m9"})
+    formats.push_back(parse_format(name));
+  std::vector<std::vector<double>> values;
+  for (const FloatFormat& f : formats) {
+    std::vector<double>& all = values.emplace_back();
+    for (std::uint64_t code = 0; code <= f.code_mask(); ++code)
+      if (f.is_finite(code)) all.push_back(f.value(code));
+    std::ranges::sort(all);
+  }
+  int held = 0;
+  for (std::size_t outer = 0; outer < formats.size(); ++outer)
+    for (std::size_t inner = 0; inner < formats.size(); ++inner) {
+      const bool all = std::ranges::all_of(values[inner],
+                                           [&](double x) { return std::ranges::binary_search(values[outer], x); });
+      EXPECT_EQ(holds(formats[outer], formats[inner]), all)
+          << format_name(formats[outer]) << " " << format_name(formats[inner]);
+      held += all;
+    }
+  EXPECT_GT(held, 100);
 }
 
 }  // namespace dot_test
