@@ -107,7 +107,8 @@ HWY_INLINE void with_flushing_sums(const StepRule& rule, F f) {
       case Way::plain: return sums(Is<Way::plain>{});
       case Way::aligned: return sums(Is<Way::aligned>{});
       case Way::linear: return sums(Is<Way::linear>{});
-      case Way::normal: throw std::logic_error("products: no such way of flushing products");
+      case Way::normal:
+      case Way::converted: throw std::logic_error("products: no such way of flushing products");
     }
   });
 }

@@ -197,7 +197,8 @@ void with_half_sums(const StepRule& rule, F f) {
         rule.product.way == Way::plain ? by_adder(Is<Way::plain>{}, d) : by_adder(Is<Way::aligned>{}, d);
       });
     case Way::fused:
-    case Way::normal: break;
+    case Way::normal:
+    case Way::converted: break;
   }
   throw std::logic_error("products: no such sums in halves");
 }

@@ -289,6 +289,7 @@ void set_direction(Direction direction) {
 bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out) {
   if (rule.sum.flushes()) run_flushing_tile(rule, count, a, a_step, b, b_step, out);
+  else if (rule.sum.way == Way::converted) run_converted_tile(count, a, a_step, b, b_step, out);
   else if (rule.compensation != Compensation::none) run_compensated_tile(rule, count, a, a_step, b, b_step, out);
   else return HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
   return true;

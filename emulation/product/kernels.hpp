@@ -19,6 +19,7 @@ enum class Way : std::uint8_t {
   aligned,  ///< the adder rounds: v + C - C, where C's last place weighs as much as the last one kept
   linear,   ///< as integers: formats that are shortened floats (bf16)
   normal,   ///< the same formats aligned, where no product is subnormal: only sums that cannot overflow an aligner
+  converted,  ///< bf16 by the CPU's converter, to nearest, where no product or sum is subnormal
 };
 
 /// What values beyond the largest become.
@@ -89,6 +90,14 @@ bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 /// The same for the compensations kahan and neumaier. run_tile calls it.
 void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                           std::size_t b_step, float* out);
+
+/// The same where sums are `converted`, and products are or have at most as many bits: all are at least 2^-119, finite and
+/// not compensated. Zero results have the right sign. run_tile calls it.
+void run_converted_tile(std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step,
+                        float* out);
+/// Whether this CPU can: it has AVX512_BF16, the chosen instruction set is AVX-512, and the process's first use found a
+/// few thousand conversions right.
+bool has_bf16_converter();
 
 /// The same where stages flush what is tiny: all do, no tile is compensated, and nothing is rounded to odd. Zero
 /// results have the right sign. run_tile calls it.

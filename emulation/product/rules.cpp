@@ -95,6 +95,12 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
         r->scale = static_cast<float>(std::ldexp(1.5, r->tail));
       }
     normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - base_.running.sum.tail));
+    const bool to_bf16 = plan.accumulator.format == bf16 && direction == Direction::nearest && !plan.odd_sum &&
+                         (plan.product.rounder.way == Way::plain || plan.product.format == bf16);
+    if (to_bf16 && has_bf16_converter()) {
+      converted_ = normal_;
+      converted_->running.product.way = converted_->running.sum.way = Way::converted;
+    }
   }
   const auto in_reach = [](const PlannedStage& s) {
     return 2 * (s.format.emax() + 1) + fp32.precision() - s.format.precision() + 1 <= fp32.emax();
@@ -127,6 +133,8 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
   if (halves_ && halves_->running.sum.way == Way::plain) return &*halves_;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
   const bool tiny = smallest < std::numeric_limits<float>::min();
+  // Sums are multiples of the last place of the smallest product, rounded.
+  if (converted_ && finite && smallest >= 0x1p-119 && largest <= normal_to_) return &*converted_;
   if (normal_ && finite && !tiny && largest <= normal_to_) return &*normal_;
   const TileRules& chosen = fuses(a, b) ? fused_ : base_;
   if (always_) return &chosen;

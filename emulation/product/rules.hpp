@@ -26,7 +26,7 @@ class RulesOfTiles {
 
   TileRules base_;   ///< with the fixes of values beyond the largest
   TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
-  std::optional<TileRules> halves_, normal_;
+  std::optional<TileRules> halves_, normal_, converted_;
   double products_to_,
       sums_to_;           ///< products up to this magnitude fit into their format, sums of such products into theirs
   double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner

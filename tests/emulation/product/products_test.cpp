@@ -268,6 +268,32 @@ TEST(Products, Flushing) {
   EXPECT_GT(count.by_vectors, count.compared * 2 / 3);
 }
 
+/// The CPU's converter to bf16 takes subnormal floats for zeros: products from 2^-119 on have no subnormal sums, smaller
+/// ones do. Operands are powers of two or next to one, so that sums cancel but for a last place, or altogether.
+TEST(Products, Bf16SumsAroundTheSmallestNormal) {
+  Count count;
+  Random random{17};
+  for (const char* text : {"bf16", "in=bf16,b=e8m3,acc=bf16", "bf16,order=interleaved:2",
+                           "bf16,order=blocked:4,promote=fp32"}) {
+    const auto model = std::get<DotModel>(parse_product_model(text));
+    for (const int exponent : {-128, -127, -126, -125, -121, -120, -119, -118, -112, 100})
+      for (const std::size_t k : {1, 2, 3, 4, 5, 6, 11}) {
+        Matrices x(model, 9, 17, k, Kind::normal, false, random);
+        const auto fill = [&](std::vector<std::uint64_t>& codes, const FloatFormat& f, int power) {
+          for (std::uint64_t& code : codes) {
+            const std::uint64_t bits = random();
+            code = bits % 16 == 0 ? f.zero(false) : check::rounded(f, std::ldexp(1.0, power)) + (bits >> 8 & 1);
+            if (bits >> 9 & 1) code ^= f.sign_mask();
+          }
+        };
+        fill(x.a, model.input, exponent / 2), fill(x.b, model.second(), exponent - exponent / 2);
+        compare(model, x, count, "products of 2^" + std::to_string(exponent));
+        if (HasFatalFailure()) return;
+      }
+  }
+  EXPECT_EQ(count.by_vectors, count.compared);
+}
+
 TEST(Products, StagesThatDiffer) {
   Count count;
   Random random{3};
