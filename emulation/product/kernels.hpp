@@ -14,11 +14,11 @@ inline constexpr std::size_t panel_columns = 16, panel_rows = 8, tile_size = pan
 
 /// How a float is rounded to the format of a stage.
 enum class Way : std::uint8_t {
-  fused,    ///< products only: not rounded, because fma adds them
-  plain,    ///< by the operation itself: the format is fp32, or holds the exact result
-  aligned,  ///< the adder rounds: v + C - C, where C's last place weighs as much as the last one kept
-  linear,   ///< as integers: formats that are shortened floats (bf16)
-  normal,   ///< the same formats aligned, where no product is subnormal: only sums that cannot overflow an aligner
+  fused,      ///< products only: not rounded, because fma adds them
+  plain,      ///< by the operation itself: the format is fp32, or holds the exact result
+  aligned,    ///< the adder rounds: v + C - C, where C's last place weighs as much as the last one kept
+  linear,     ///< as integers: formats that are shortened floats (bf16)
+  normal,     ///< the same formats aligned, where no product is subnormal: only sums that cannot overflow an aligner
   converted,  ///< bf16 by the CPU's converter, to nearest, where no product or sum is subnormal
 };
 
@@ -91,8 +91,8 @@ bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                           std::size_t b_step, float* out);
 
-/// The same where sums are `converted`, and products are or have at most as many bits: all are at least 2^-119, finite and
-/// not compensated. Zero results have the right sign. run_tile calls it.
+/// The same where sums are `converted`, and products are or have at most as many bits: all are at least 2^-119, finite
+/// and not compensated. Zero results have the right sign. run_tile calls it.
 void run_converted_tile(std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step,
                         float* out);
 /// Whether this CPU can: it has AVX512_BF16, the chosen instruction set is AVX-512, and the process's first use found a

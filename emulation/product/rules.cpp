@@ -52,12 +52,23 @@ bool saturates_infinities(const DotModel& m) {
   return saturates(m.input, first) || saturates(m.second(), first) || saturates(first.format, m.accumulator);
 }
 
+/// A power of two of which all the numbers are multiples.
+double unit_of(const MagnitudeRange& x) { return std::ldexp(1.0, std::ilogb(x.min) + x.zeros - fp32.fraction_bits); }
+
+DotModel without_flushing(DotModel m) {
+  for (Stage* s : {&m.accumulator, m.product ? &*m.product : nullptr, m.promoted ? &*m.promoted : nullptr})
+    if (s) s->rounding.flush_inputs = s->rounding.flush_outputs = false;
+  return m;
+}
+
 }  // namespace
 
 RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k)
     : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product,
              plan.odd_sum},
-            {{}, plan.outer.rounder, plan.outer.direction}},
+            {{}, plan.outer.rounder, plan.outer.direction},
+            plan.signless_zeros,
+            plan.signs_tell},
       only_finite_(saturates_infinities(model)),
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
@@ -89,6 +100,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   if (base_.running.sum.way == Way::linear && base_.running.product.way != Way::fused && direction != Direction::zero &&
       is_of_environment(direction) && !compensated && !plan.flushes()) {
     normal_ = base_;
+    normal_->signless_zeros = true;
     for (Rounder* r : {&normal_->running.product, &normal_->running.sum})
       if (r->way == Way::linear) {
         r->way = Way::normal;
@@ -98,7 +110,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     const bool to_bf16 = plan.accumulator.format == bf16 && direction == Direction::nearest && !plan.odd_sum &&
                          (plan.product.rounder.way == Way::plain || plan.product.format == bf16);
     if (to_bf16 && has_bf16_converter()) {
-      converted_ = normal_;
+      converted_ = base_;
       converted_->running.product.way = converted_->running.sum.way = Way::converted;
     }
   }
@@ -117,7 +129,21 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
               plan.accumulator.rounder.way == Way::plain && runs(fused_.running);
   always_ = plan.product.rounder.way != Way::aligned && plan.accumulator.rounder.way != Way::aligned &&
             plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny && !stochastic;
-  if (plan.halves) halves_ = TileRules{*plan.halves, base_.outer};
+  if (plan.halves) halves_ = TileRules{*plan.halves, base_.outer, plan.signless_zeros, plan.signs_tell};
+  product_bits_ = plan.product.rounder.way == Way::fused ? 0 : plan.product.format.precision();
+  least_normal_ = FloatFormat::power_of_two(std::max(plan.product.format.emin(), plan.accumulator.format.emin()));
+  if (plan.flushes()) {
+    const DotModel same = without_flushing(model);
+    if (const auto other = make_plan(same)) unflushed_ = std::make_unique<RulesOfTiles>(*other, same, k);
+  }
+}
+
+/// A power of two of which all products and sums are multiples. (What is rounded either had as few bits as the format
+/// and is left alone, or becomes a multiple of something larger.)
+double RulesOfTiles::unit(const MagnitudeRange& a, const MagnitudeRange& b) const {
+  const double exact = unit_of(a) * unit_of(b);
+  if (product_bits_ == 0) return exact;
+  return std::max(exact, std::ldexp(1.0, std::ilogb(static_cast<double>(a.min) * b.min) + 1 - product_bits_));
 }
 
 bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const {
@@ -128,6 +154,9 @@ bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const
 }
 
 const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const {
+  if (unflushed_ && unit(a, b) >= least_normal_) {
+    if (const TileRules* rules = (*unflushed_)(a, b, room)) return rules;
+  }
   const bool finite = a.finite && b.finite;
   if (only_finite_ && !finite) return {};
   if (halves_ && halves_->running.sum.way == Way::plain) return &*halves_;

@@ -4,6 +4,7 @@
 #include <halfulp/emulation/product/plan.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 namespace halfulp::products {
@@ -11,6 +12,8 @@ namespace halfulp::products {
 /// The rules of running sums and of sums of parts.
 struct TileRules {
   StepRule running, outer;
+  bool signless_zeros = false;  ///< running sums lose the sign of zeros,
+  bool signs_tell = true;       ///< which then follows from the signs of operands (Plan::negative_zero)
 };
 
 /// Chooses the rules of a tile. The constructor computes what does not depend on the tile's operands.
@@ -21,8 +24,12 @@ class RulesOfTiles {
   /// the tile.
   const TileRules* operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const;
 
+  /// Whether a tile may want its operands as halves.
+  bool takes_halves() const { return halves_ || (unflushed_ && unflushed_->takes_halves()); }
+
  private:
   bool fuses(const MagnitudeRange& a, const MagnitudeRange& b) const;
+  double unit(const MagnitudeRange& a, const MagnitudeRange& b) const;
 
   TileRules base_;   ///< with the fixes of values beyond the largest
   TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
@@ -37,7 +44,10 @@ class RulesOfTiles {
   bool only_finite_;                      ///< vectors do not know what becomes of infinities
   bool odd_if_tiny_;
   bool may_fuse_;
-  bool always_;  ///< the rules of all tiles are the same but for that
+  bool always_;                              ///< the rules of all tiles are the same but for that
+  int product_bits_;                         ///< precision of a rounded product; 0 where fma adds products
+  double least_normal_;                      ///< of the stages of running sums
+  std::unique_ptr<RulesOfTiles> unflushed_;  ///< of tiles where nothing is tiny, if the model flushes what is
 };
 
 }  // namespace halfulp::products

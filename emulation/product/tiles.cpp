@@ -191,9 +191,8 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) f(r, j, out[r * panel_columns + j]);
   };
-  const bool signless_zeros = w.plan.signless_zeros || rules->running.sum.way == Way::normal,
-             unknown_zeros = signless_zeros && !w.plan.signs_tell;
-  if (signless_zeros && oddities_of(out).zero)
+  const bool unknown_zeros = rules->signless_zeros && !rules->signs_tell;
+  if (rules->signless_zeros && oddities_of(out).zero)
     each([&](std::size_t r, std::size_t j, float& v) {
       if (v == 0)
         v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN()
@@ -296,10 +295,11 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     if (transposed) return Lines{columns, rows, place.column, !rows_are_vectors};
     return Lines{rows, columns, place.row, rows_are_vectors};
   };
+  const RulesOfTiles rules(plan, model, x.k);
   const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows, plan.flushed_a,
-                        plan.halves.has_value());
+                        rules.takes_halves());
   const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns,
-                        plan.flushed_b, plan.halves.has_value());
+                        plan.flushed_b, rules.takes_halves());
   array::Scratch<float> c, values;
   if (x.c.size() != 0) {
     c = array::Scratch<float>(x.m * x.n);
@@ -314,7 +314,6 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     if (flushes) flush_below(least_normal(model.outer().format), all);
   }
   const bool direct = std::is_same_v<D, float> && !output_rounds(model);
-  const RulesOfTiles rules(plan, model, x.k);
   Work<Words> work{model, plan, x, first_stream, rules, a, b, c.data(), nullptr, x.n};
   if constexpr (std::is_same_v<D, float>) work.d = d.data(), work.ldd = x.place_d().row;
   if (!direct) {

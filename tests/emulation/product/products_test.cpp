@@ -268,15 +268,21 @@ TEST(Products, Flushing) {
   EXPECT_GT(count.by_vectors, count.compared * 2 / 3);
 }
 
-/// The CPU's converter to bf16 takes subnormal floats for zeros: products from 2^-119 on have no subnormal sums, smaller
-/// ones do. Operands are powers of two or next to one, so that sums cancel but for a last place, or altogether.
-TEST(Products, Bf16SumsAroundTheSmallestNormal) {
+/// Sums around the smallest normal number, where kernels change: the CPU's converter to bf16 takes subnormal floats for
+/// zeros, and what is flushed is looked for only where it can occur. Operands are powers of two or next to one, so that
+/// sums cancel but for a last place, or altogether.
+TEST(Products, SumsAroundTheSmallestNormal) {
   Count count;
   Random random{17};
-  for (const char* text : {"bf16", "in=bf16,b=e8m3,acc=bf16", "bf16,order=interleaved:2",
-                           "bf16,order=blocked:4,promote=fp32"}) {
+  for (const char* text :
+       {"bf16", "in=bf16,b=e8m3,acc=bf16", "bf16,order=interleaved:2", "bf16,order=blocked:4,promote=fp32",
+        "bf16,flush=both", "bf16,flush=outputs,tininess=before", "bf16,flush=both,order=pairwise:3",
+        "bf16,flush=both,round=toward-negative", "in=bf16,acc=fp32,flush=both",
+        "in=bf16,acc=fp32,mul=exact,flush=outputs", "fp16,flush=both", "fp16,flush=both,order=blocked:4,promote=fp32",
+        "fp16,mul=fp32,acc=fp32,flush=both", "in=e4m3,acc=fp16,flush=both", "e5m2,flush=both"}) {
     const auto model = std::get<DotModel>(parse_product_model(text));
-    for (const int exponent : {-128, -127, -126, -125, -121, -120, -119, -118, -112, 100})
+    const int emin = model.product.value_or(model.accumulator).format.emin();
+    for (int exponent = emin - 3; exponent <= emin + 2 * model.input.precision(); ++exponent)
       for (const std::size_t k : {1, 2, 3, 4, 5, 6, 11}) {
         Matrices x(model, 9, 17, k, Kind::normal, false, random);
         const auto fill = [&](std::vector<std::uint64_t>& codes, const FloatFormat& f, int power) {
@@ -291,7 +297,7 @@ TEST(Products, Bf16SumsAroundTheSmallestNormal) {
         if (HasFatalFailure()) return;
       }
   }
-  EXPECT_EQ(count.by_vectors, count.compared);
+  EXPECT_GT(count.by_vectors, count.compared * 3 / 4);
 }
 
 TEST(Products, StagesThatDiffer) {
