@@ -2,6 +2,8 @@
 // kind, with every instruction set of this CPU.
 #include "products.hpp"
 
+#include <halfulp/emulation/array/array.hpp>
+
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -125,6 +127,42 @@ TEST(Products, EveryPairOfNarrowFormats) {
         });
         if (HasFailure()) return;
       }
+}
+
+/// Products and sums of two numbers of 16 bits equal those of arrays, which have kernels of their own (array_sums_test
+/// holds these to the scalar definition): a first operand in 997 with all second ones, or, in the exhaustive run, all
+/// 2^32 pairs.
+TEST(Products, PairsOfSixteenBits) {
+  constexpr std::size_t many = 65536, rows = 8;  // a tile's
+  std::vector<std::uint16_t> all(many), ones_and_all(2 * many), d(rows * many), wanted(many);
+  for (std::size_t i = 0; i < many; ++i) all[i] = static_cast<std::uint16_t>(i);
+  for (const char* format : {"bf16", "fp16"})
+    for (const std::string& mode : every_mode()) {
+      const DotModel model = std::get<DotModel>(parse_product_model(format + (",round=" + mode)));
+      const auto one = static_cast<std::uint16_t>(check::rounded(model.input, 1));
+      std::fill_n(ones_and_all.begin(), many, one);
+      std::ranges::copy(all, ones_and_all.begin() + many);
+      for (std::size_t first = 0; first < many; first += rows * (check::exhaustive() ? 1 : 997)) {
+        std::vector<std::uint16_t> a(rows), a_and_one;
+        for (std::size_t r = 0; r < rows; ++r) a[r] = static_cast<std::uint16_t>(first + r);
+        for (const std::uint16_t code : a) a_and_one.insert(a_and_one.end(), {code, one});
+        on_every_instruction_set([&](const char* set) {
+          const auto expect = [&](Operation operation, std::span<const std::uint16_t> x,
+                                  std::span<const std::uint16_t> y) {
+            gemm(model, GemmOperands{rows, many, x.size() / rows, x, y}, std::span(d));
+            for (std::size_t r = 0; r < rows; ++r) {
+              const std::vector<std::uint16_t> same(many, a[r]);
+              apply<std::uint16_t>(operation, model.input, model.accumulator.rounding, same, all, {}, wanted);
+              EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), d.begin() + static_cast<std::ptrdiff_t>(r * many)))
+                  << product_model_name(model) << ' ' << set << ' ' << info(operation).name << ' ' << first + r;
+            }
+          };
+          expect(Operation::mul, a, all);
+          expect(Operation::add, a_and_one, ones_and_all);
+        });
+        if (HasFailure()) return;
+      }
+    }
 }
 
 /// Orders, stages of different formats, and models that only the scalar definition computes.
