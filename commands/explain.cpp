@@ -28,6 +28,10 @@ void explain_command(const CLI::App& command, const ExplainArguments& options) {
     throw std::invalid_argument(
         "explain takes one VALUE, not " + std::to_string(values.size()) +
         "; accepted: a number such as 0.1, 1/3, 2^-25 or 0x1.8p-3, inf, nan, or a code word such as 0x3C00");
+  if (options.rounding.rounding().flush_inputs && !is_code_word(values.front()))
+    throw std::invalid_argument(
+        "--flush-inputs is about operands; accepted with it: a code word such as 0x0001, not '" +
+        shown(values.front()) + "'");
   const std::vector<FloatFormat> formats = formats_named(options.formats);
   std::string text;
   Json json = Json::array();

@@ -145,6 +145,8 @@ bool Explanation::unanimous() const {
   return true;
 }
 
+bool Explanation::is_kept() const { return exact && exact_value(format, code) == *value; }
+
 std::optional<Rational> Explanation::error() const {
   if (!value || !format.is_finite(code)) return std::nullopt;
   return Rational(exact_value(format, code) - *value);
@@ -301,7 +303,7 @@ Json to_json(const Explanation& e) {
             {"exact_decimal", print_exact(f, e.code)},
             {"shortest_decimal", print(f, e.code)},
             {"hex_float", print_hex(f, e.code)},
-            {"is_exact", e.exact},
+            {"is_exact", e.is_kept()},
             {"error", rational(e.error())},
             {"ulp", e.value ? Json(fraction_text(e.ulp)) : Json(nullptr)},
             {"below", neighbour(f, e.below)},

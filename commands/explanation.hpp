@@ -36,7 +36,7 @@ struct Explanation {
   bool is_nan = false;            ///< asked for a NaN
   std::optional<Rational> value;  ///< asked for, exactly; none for infinities and NaN
   std::uint64_t code = 0;         ///< what the asked value becomes under `rounding`, or the asked bits themselves
-  bool exact = false;             ///< the asked value is a value of the format
+  bool exact = false;             ///< the asked value is a value of the format, which flushing may replace all the same
   Rational ulp;                   ///< distance of the format's values around the asked one; at most that below max
   /// The nearest values on both sides; of a value of the format the ones before and after it.
   std::optional<Neighbour> below, above;
@@ -44,6 +44,8 @@ struct Explanation {
 
   /// Every mode gives the same code and flags.
   bool unanimous() const;
+  /// Whether `code` has the asked value.
+  bool is_kept() const;
   /// Code minus asked value; none where either is not finite.
   std::optional<Rational> error() const;
   /// Why a mode gives what it gives, by the asked value's place between its neighbours.

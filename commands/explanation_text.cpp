@@ -44,7 +44,7 @@ class Drawing {
     title();
     boxes();
     meaning();
-    if (e_.value && !e_.exact) asked();
+    if (e_.value && !e_.is_kept()) asked();
     if (e_.value) neighbours();
     modes();
     return std::move(out_);
@@ -182,7 +182,7 @@ class Drawing {
       if (place < static_cast<int>(middle)) --at;
       if (place > static_cast<int>(middle)) ++at;
     }
-    const std::string name = e_.exact ? code(e_.code) : abbreviated(e_.asked, 30);
+    const std::string name = e_.is_kept() ? code(e_.code) : abbreviated(e_.asked, 30);
     const auto end = [&](const Neighbour& x) { return x.code ? code(*x.code) : std::string("overflow"); };
     const std::string left = end(*e_.below), right = end(*e_.above);
     std::string labels = left + repeated(" ", length - left.size() - right.size()) + right;

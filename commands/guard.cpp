@@ -114,8 +114,19 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   return std::string(error.what()) + "; " + help;
 }
 
+/// `--out=$FILE` with an empty FILE: CLI11 would take the next word, which may be an input.
+void refuse_empty_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") return;
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      throw std::invalid_argument(shown(word.substr(0, word.size() - 1)) + ": nothing stands behind its =");
+  }
+}
+
 /// Reads the command line, which runs the callbacks. Help and version are answers, not errors.
 void parse(CLI::App& app, int argc, char** argv) {
+  refuse_empty_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -4,13 +4,16 @@
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 
+#include <halfulp/emulation/product/model.hpp>
 #include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
 #include <halfulp/hardware/operands.hpp>
 #include <halfulp/hardware/unit_file.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
@@ -23,10 +26,24 @@ struct MmaArguments {
   std::uint64_t sample = 0, length = 0, seed = 1;  ///< 0: none; the unit's own
 };
 
+bool is_product_model(const std::string& name) {
+  try {
+    parse_product_model(name);
+    return true;
+  } catch (const std::invalid_argument&) { return false; }
+}
+
 MatrixUnit chosen_unit(const MmaArguments& options) {
   if (options.unit.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --unit NAME (see halfulp units) and --unit-file FILE");
-  if (!options.unit.empty()) return find_unit(options.unit);
+  if (!options.unit.empty()) {
+    const auto is_one = [&](const MatrixUnit& unit) { return unit.name == options.unit; };
+    if (std::ranges::none_of(matrix_units(), is_one) && is_product_model(options.unit))
+      throw std::invalid_argument("'" + shown(options.unit) +
+                                  "' is a product model, not a matrix unit; accepted: a unit "
+                                  "(see halfulp units). Models multiply by gemm(), from Python halfulp.gemm()");
+    return find_unit(options.unit);
+  }
   return read_unit_file(options.file);
 }
 

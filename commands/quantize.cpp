@@ -167,7 +167,9 @@ AnyFormat format_of(const QuantizeArguments& options) {
   std::vector<std::string> names;
   for (const auto& [name, rule] : scale_rules) names.emplace_back(name);
   auto* block = std::get_if<BlockFormat>(&format);
-  if (!block) throw std::invalid_argument("--rule is for block formats, and " + options.format + " is none");
+  if (!block)
+    throw std::invalid_argument("--rule is for block formats, and " + options.format +
+                                " is none; accepted: a format such as mxfp4");
   for (const auto& [name, rule] : scale_rules)
     if (*options.rule == name) {
       if (const auto own = rule_in(options.format); own && *own != name)

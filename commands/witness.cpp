@@ -49,8 +49,8 @@ void add_witness_command(CLI::App& app, int&) {
   auto* command = app.add_subcommand("witness", "the smallest operands on which two configurations differ");
   command
       ->add_option("A", options->a,
-                   "OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs], convert:FROM:TO[:MODE], "
-                   "PROFILE:FROM:TO, a matrix unit, FILE.json with a unit of your own, dot:MODEL or sum:MODEL")
+                   "OP:FORMAT[:SETTING...], convert:FROM:TO[:SETTING...], PROFILE:FROM:TO, a matrix unit, FILE.json "
+                   "with a unit of your own, dot:MODEL or sum:MODEL")
       ->required();
   command->add_option("B", options->b, "another with the same operands and result")->required();
   add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000,
@@ -67,6 +67,7 @@ void add_witness_command(CLI::App& app, int&) {
       "16-bit numbers, and for profiles. Otherwise it is guided, and the first line of the answer says so. Operands "
       "are small if they have few significant bits and are near 1. In a unit with scales, one scale holds for all of A "
       "and one for all of B.\n"
+      "A SETTING is a rounding mode, saturate, flush-inputs, flush-outputs or tininess-before.\n"
       "A MODEL is a format, a matrix unit, or items such as "
       "mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.\n"
       "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.");

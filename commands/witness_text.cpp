@@ -196,11 +196,11 @@ TestVector test_vector(const Subject& subject, const Codes& x) {
     word(result.code, subject.result);
     vector.line += fmt::format(" {:02X}", result.flags);
     vector.command = fmt::format(
-        "halfulp eval {} --format {}{} --round {}{}{}{} --check", info(operation->operation).name,
+        "halfulp eval {} --format {}{} --round {}{}{}{}{} --check", info(operation->operation).name,
         format_name(operation->format),
         operation->operation == Operation::convert ? " --to " + format_name(operation->to) : "", name_of(r.mode),
         r.overflow == Overflow::saturate ? " --overflow saturate" : "", r.flush_inputs ? " --flush-inputs" : "",
-        r.flush_outputs ? " --flush-outputs" : "");
+        r.flush_outputs ? " --flush-outputs" : "", r.tininess == Tininess::before ? " --tininess before" : "");
   } else if (const auto* of_unit = std::get_if<UnitSubject>(&subject.what)) {
     const MatrixUnit& unit = *of_unit->unit;
     const std::size_t pairs = x.size() - subject.shape.fixed.size();
@@ -236,7 +236,9 @@ TestVector test_vector(const Subject& subject, const Codes& x) {
 
 std::string witness_text(const Subject& a, const Subject& b, const witness::Options& options, const Found& found) {
   std::string text = fmt::format("{} and {}\n  {}\n", a.name, b.name, searched(a, found, options));
-  if (!found.operands) return text + "\nno difference found\n";
+  if (!found.operands)
+    return text +
+           (found.exhaustive ? "\nno difference found\n" : "\nno difference found; there may be one elsewhere\n");
   const Codes& x = *found.operands;
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < x.size(); ++i)

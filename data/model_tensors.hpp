@@ -27,7 +27,7 @@ struct ModelTensor {
   const FloatFormat* format() const { return plain ? &*plain->type->format : nullptr; }
   /// `values` = numbers from `first` on, as TensorFiles::read and read_rows give them. Of an encoded tensor these are
   /// whole rows of the last axis.
-  void read(std::uint64_t first, std::span<float> values) const;
+  void read(std::uint64_t first, std::span<float> values, RoundingMode doubles = RoundingMode::nearest_even) const;
 };
 
 class ModelTensors {

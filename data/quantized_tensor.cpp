@@ -2,6 +2,7 @@
 
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/data/npy.hpp>
+#include <halfulp/data/tensor_files.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
@@ -98,10 +99,12 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
 
 /// Of infinities and numbers: NaN says nothing about a scale.
 float amax_without_nan(std::span<const double> values) {
-  float amax = 0;
+  double amax = 0;
   for (const double value : values)
-    if (!std::isnan(value)) amax = std::max(amax, std::fabs(static_cast<float>(value)));
-  return amax;
+    if (!std::isnan(value)) amax = std::max(amax, std::fabs(value));
+  float as_float = 0;
+  narrow_doubles({&amax, 1}, RoundingMode::to_odd, {&as_float, 1});
+  return as_float;
 }
 
 /// Counts what became of the elements of whole blocks.
@@ -140,7 +143,8 @@ Quantized quantize_in_blocks(FileTensor&& tensor, const BlockFormat& f, const Ro
       stop_if_interrupted();
       const std::size_t rows = std::min<std::size_t>(few, l.rows - row % l.rows);
       const auto part = std::span(q.values).subspan(row * l.columns, rows * l.columns);
-      before.assign(part.begin(), part.end()), in.assign(part.begin(), part.end()), out.resize(part.size());
+      before.assign(part.begin(), part.end()), in.resize(part.size()), out.resize(part.size());
+      narrow_doubles(before, RoundingMode::to_odd, in);
       options.random = {seed, 0, row * l.columns};
       const BlockArray a = quantize_blocks(l.format, rounding, in, rows, l.columns, options);
       dequantize_blocks(a, out);

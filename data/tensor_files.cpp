@@ -181,7 +181,17 @@ void TensorFiles::check_unchanged() const {
   for (const InputFile& file : files_) file.check_unchanged();
 }
 
-void TensorFiles::read(const StoredTensor& tensor, std::uint64_t first, std::span<float> values) const {
+void narrow_doubles(std::span<const double> numbers, RoundingMode mode, std::span<float> floats) {
+  Rounding rounding;
+  rounding.mode = mode;
+  std::vector<std::uint32_t> codes(numbers.size());
+  encode<double, std::uint32_t>(fp32, rounding, numbers, codes);
+  std::transform(codes.begin(), codes.end(), floats.begin(),
+                 [](std::uint32_t code) { return std::bit_cast<float>(code); });
+}
+
+void TensorFiles::read(const StoredTensor& tensor, std::uint64_t first, std::span<float> values,
+                       RoundingMode doubles) const {
   const ElementType& type = *tensor.type;
   if (!type.format) throw std::logic_error(tensor.name + ": " + std::string(type.name) + " is no format of floats");
   const auto bits = static_cast<std::size_t>(type.bits);
@@ -190,8 +200,7 @@ void TensorFiles::read(const StoredTensor& tensor, std::uint64_t first, std::spa
   if (*type.format == fp64) {
     std::vector<double> wide(values.size());
     read_bytes(tensor, begin, std::as_writable_bytes(std::span(wide)));
-    std::transform(wide.begin(), wide.end(), values.begin(), [](double x) { return static_cast<float>(x); });
-    return;
+    return narrow_doubles(wide, doubles, values);
   }
   std::vector<std::uint16_t> codes(values.size());
   read_codes(tensor, first, codes);

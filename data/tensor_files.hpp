@@ -2,6 +2,7 @@
 // piece by piece.
 #pragma once
 
+#include <halfulp/emulation/rounding.hpp>
 #include <halfulp/data/safetensors.hpp>
 #include <halfulp/support/input_file.hpp>
 
@@ -14,6 +15,10 @@
 #include <vector>
 
 namespace halfulp {
+
+/// Numbers as floats, rounded by `mode`. What is rounded to odd, never to infinity, can be rounded again as if it had
+/// not been (Boldo & Melquiond 2008). Precondition: as many floats.
+void narrow_doubles(std::span<const double> numbers, RoundingMode mode, std::span<float> floats);
 
 /// What a path holds:
 ///
@@ -43,9 +48,10 @@ class TensorFiles {
   /// The tensor of that name, or nullptr.
   const StoredTensor* find(std::string_view name) const;
 
-  /// `values` = elements from `first` on, of a tensor whose type has a format: fp64 is rounded to nearest even, every
-  /// other format's values are floats. Throws what InputFile::read throws.
-  void read(const StoredTensor& tensor, std::uint64_t first, std::span<float> values) const;
+  /// `values` = elements from `first` on, of a tensor whose type has a format: every other format's values are floats,
+  /// and those of fp64 are rounded by `doubles`. Throws what InputFile::read throws.
+  void read(const StoredTensor& tensor, std::uint64_t first, std::span<float> values,
+            RoundingMode doubles = RoundingMode::nearest_even) const;
   /// The code words of a type of at most 16 bits, each in the low bits, from element `first` on.
   void read_codes(const StoredTensor& tensor, std::uint64_t first, std::span<std::uint16_t> codes) const;
   /// The bytes from `first` on.

@@ -18,9 +18,8 @@ T number(std::string_view what, std::string_view text, T least, T most) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(std::string(what) + " is a whole number from " + std::to_string(least) +
-                                (most == static_cast<T>(-1) ? "" : " to " + std::to_string(most)) + ", not '" +
-                                shown(text) + "'");
+    throw std::invalid_argument(std::string(what) + " is a whole number from " + std::to_string(least) + " to " +
+                                std::to_string(most) + ", not '" + shown(text) + "'");
   return value;
 }
 
@@ -133,6 +132,7 @@ DotModel parse_dot_model(std::string_view text) {
     const auto equals = item.find('=');
     const std::string_view key = item.substr(0, equals),
                            value = equals == std::string_view::npos ? item : item.substr(equals + 1);
+    if (item.empty() && !text.empty()) throw std::invalid_argument("nothing stands beside a comma");
     if (std::find(seen.begin(), seen.end(), equals == std::string_view::npos ? "" : key) != seen.end())
       throw std::invalid_argument(equals == std::string_view::npos ? "a second format, '" + shown(item) + "'"
                                                                    : "'" + shown(key) + "' is said twice");

@@ -108,7 +108,7 @@ void pack_components(const Reader& read, const Lines& x, Panels& p) {
 }
 
 template <std::size_t width>
-Panels packed(const Reader& read, const Lines& x, float flushed, bool halves) {
+Panels packed(const Reader& read, const Lines& x, const Flushed& flushed, bool halves) {
   const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines,
                     panels = (vectors + width - 1) / width;
   Panels p{width, depth, array::Scratch<float>(panels * width * depth), std::vector<MagnitudeRange>(panels), {}};
@@ -119,7 +119,9 @@ Panels packed(const Reader& read, const Lines& x, float flushed, bool halves) {
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {
     for (std::size_t panel = range.begin(); panel != range.end(); ++panel) {
       float* const values = p.values.data() + panel * width * depth;
-      if (flushed > 0) flush_below(flushed, std::span(values, width * depth));
+      const std::span<float> all(values, width * depth);
+      if (flushed.unsigned_below > 0) flush_below(flushed.unsigned_below, all, false);
+      if (flushed.below > 0) flush_below(flushed.below, all);
       p.extents[panel] = extent_of(values, width * depth);
       if (!p.extents[panel].finite)  // a NaN with a full payload would be rounded to a number
         std::replace_if(
@@ -132,24 +134,25 @@ Panels packed(const Reader& read, const Lines& x, float flushed, bool halves) {
   return p;
 }
 
-Panels packed(const Reader& read, const Lines& x, std::size_t width, float flushed, bool halves) {
+Panels packed(const Reader& read, const Lines& x, std::size_t width, const Flushed& flushed, bool halves) {
   return width == panel_rows ? packed<panel_rows>(read, x, flushed, halves)
                              : packed<panel_columns>(read, x, flushed, halves);
 }
 
 }  // namespace
 
-Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, float flushed,
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, const Flushed& flushed,
             bool halves) {
   return packed(Reader(words, f), lines, width, flushed, halves);
 }
-Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width, float flushed,
-            bool halves) {
+Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width,
+            const Flushed& flushed, bool halves) {
   return packed(Reader(values.data()), lines, width, flushed, halves);
 }
 
-void flush_below(float limit, std::span<float> values) {
-  for (float& v : values) v = std::abs(v) < limit ? std::copysign(0.0f, v) : v;
+void flush_below(float limit, std::span<float> values, bool keeps_sign) {
+  for (float& v : values)
+    if (std::abs(v) < limit) v = keeps_sign ? std::copysign(0.0f, v) : 0.0f;
 }
 
 }  // namespace halfulp::products

@@ -4,6 +4,7 @@
 #include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/product/half.hpp>
+#include <halfulp/emulation/product/plan.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -31,14 +32,14 @@ struct Lines {
   bool are_vectors;
 };
 
-/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values. What is
-/// below `flushed` becomes zero of its sign. Halves too where they are wanted.
-Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, float flushed,
+/// Makes panels of panel_rows (rows of A) or panel_columns (columns of B), from code words or from values, flushed.
+/// Halves too where they are wanted.
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width, const Flushed& flushed,
             bool halves);
-Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width, float flushed,
-            bool halves);
+Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width,
+            const Flushed& flushed, bool halves);
 
-/// Magnitudes below a limit become zero of their sign.
-void flush_below(float limit, std::span<float> values);
+/// Magnitudes below a limit become zero, of their sign or positive.
+void flush_below(float limit, std::span<float> values, bool keeps_sign = true);
 
 }  // namespace halfulp::products

@@ -137,12 +137,15 @@ bool minds_rounding_twice(Direction direction) {
   return direction == Direction::nearest || direction == Direction::ties_to_zero || direction == Direction::odd;
 }
 
-/// Operands of a format below this become zero of their sign on their way into an operation of a stage.
-float flushed_below(const FloatFormat& from, const Stage& to) {
-  float below = 0;
-  if (to.rounding.flush_inputs) below = std::max(least_normal(from), least_normal(to.format));
-  if (to.rounding.flush_outputs && from != to.format) below = std::max(below, least_normal(to.format));
-  return below;
+/// What becomes zero of operands of a format on their way into an operation of a stage.
+Flushed flushed(const FloatFormat& from, const Stage& to) {
+  Flushed flushed;
+  if (to.rounding.flush_inputs) {
+    flushed.below = std::max(least_normal(from), least_normal(to.format));
+    if (!from.has_negative_zero()) flushed.unsigned_below = least_normal(from);
+  }
+  if (to.rounding.flush_outputs && from != to.format) flushed.below = std::max(flushed.below, least_normal(to.format));
+  return flushed;
 }
 
 /// Of the stages of running sums.
@@ -211,7 +214,9 @@ std::optional<Plan> make_plan(const DotModel& m) {
       ((m.output->rounding.flush_inputs && !normal_outputs) || m.output->rounding.mode == RoundingMode::stochastic))
     return {};
   // Whether a running sum can be tiny. Only an addend can make the sum so where products are large enough.
-  const bool flushes = normal_outputs && lowest(m.input) + lowest(m.second()) < largest_emin(m);
+  const bool flushes = normal_outputs && (lowest(m.input) + lowest(m.second()) < largest_emin(m) ||
+                                          !max_is_normal_multiple((m.product ? *m.product : m.accumulator).format) ||
+                                          !max_is_normal_multiple(m.accumulator.format));
   if (!flushes_alike(m) || (flushes && compensated)) return {};
   const FloatFormat& multiplier = m.product ? m.product->format : m.accumulator.format;
   if (!keeps_specials(multiplier, m.input) || !keeps_specials(multiplier, m.second())) return {};
@@ -285,8 +290,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
 
   if (flushes && !flushes_by_vectors(m, plan)) return {};
   if (outer->rounder.flushes() && plan.odd_sum) return {};
-  plan.flushed_a = flushed_below(m.input, m.product.value_or(m.accumulator));
-  plan.flushed_b = flushed_below(m.second(), m.product.value_or(m.accumulator));
+  plan.flushed_a = flushed(m.input, m.product.value_or(m.accumulator));
+  plan.flushed_b = flushed(m.second(), m.product.value_or(m.accumulator));
   if (compensated) {
     if (plan.odd_product || plan.odd_sum) return {};
     plan.signs_tell = false;  // what cancels is zero of either sign

@@ -13,12 +13,21 @@ namespace halfulp::products {
 inline int lowest(const FloatFormat& f) { return f.emin() - f.fraction_bits; }
 /// The smallest normal number of a format that fp32 holds.
 inline float least_normal(const FloatFormat& f) { return static_cast<float>(FloatFormat::power_of_two(f.emin())); }
+/// Whether the largest value is a multiple of the smallest normal number, as all that is rounded without overflow is
+/// where products are: then no difference from it is tiny either.
+inline bool max_is_normal_multiple(const FloatFormat& f) { return f.emax() - f.fraction_bits >= f.emin(); }
 
 /// A stage for the kernels.
 struct PlannedStage {
   FloatFormat format;
   Rounder rounder;  ///< rounder.fix applies to values beyond the largest; tiles without such values omit it
   Direction direction;
+};
+
+/// What becomes zero of operands on their way into the multiplier: those below a limit, and of these some that are so
+/// in a format without -0.
+struct Flushed {
+  float below = 0, unsigned_below = 0;
 };
 
 /// What vectors do for a model.
@@ -33,7 +42,7 @@ struct Plan {
   std::optional<StepRule> halves;  ///< running sums in halves, for operands that these serve
   bool exact_sums = false;         ///< floats hold the sums of two values
   Draws draws = {};                ///< of stochastic roundings
-  float flushed_a = 0, flushed_b = 0;  ///< operands below this become zero of their sign
+  Flushed flushed_a = {}, flushed_b = {};  ///< of the operands
 
   /// Whether operations flush their results.
   bool flushes() const { return accumulator.rounder.flushes(); }

@@ -121,7 +121,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   const bool stochastic = direction == Direction::stochastic;
   in_floats_to_ = stochastic && base_.running.sum.way == Way::linear ? products_to(std::ldexp(1.0, fp32.emax())) : any;
   normal_from_ = base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
-  watched_to_ = 0x1p60 / static_cast<double>(k);
+  watched_to_ = products_to(0x1p60);
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
   fused_.running.product.way = Way::fused;
@@ -132,14 +132,15 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   if (plan.halves) halves_ = TileRules{*plan.halves, base_.outer, plan.signless_zeros, plan.signs_tell};
   product_bits_ = plan.product.rounder.way == Way::fused ? 0 : plan.product.format.precision();
   least_normal_ = FloatFormat::power_of_two(std::max(plan.product.format.emin(), plan.accumulator.format.emin()));
-  if (plan.flushes()) {
+  if (plan.flushes() && max_is_normal_multiple(plan.product.format) &&
+      max_is_normal_multiple(plan.accumulator.format) && max_is_normal_multiple(plan.outer.format)) {
     const DotModel same = without_flushing(model);
     if (const auto other = make_plan(same)) unflushed_ = std::make_unique<RulesOfTiles>(*other, same, k);
   }
 }
 
 /// A power of two of which all products and sums are multiples. (What is rounded either had as few bits as the format
-/// and is left alone, or becomes a multiple of something larger.)
+/// and is left alone, or becomes a multiple of something larger, or the largest value: see max_is_normal_multiple.)
 double RulesOfTiles::unit(const MagnitudeRange& a, const MagnitudeRange& b) const {
   const double exact = unit_of(a) * unit_of(b);
   if (product_bits_ == 0) return exact;
@@ -200,7 +201,8 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
     if (of_products.fix != Fix::none && of_products.fix != of_sums.fix) return {};
     if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
-  if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
+  if (rules.outer.sum.way == Way::aligned)
+    rules.outer.sum.fix = of_sums.fix == Fix::clamp && rules.outer.sum.flushes() ? Fix::clamp_keep : of_sums.fix;
   rules.running.watchable = of_sums.way == Way::aligned && of_sums.fix != Fix::none && of_products.fix == Fix::none &&
                             finite && largest <= watched_to_ && !compensated && !of_sums.flushes() &&
                             rules.running.direction != Direction::stochastic;

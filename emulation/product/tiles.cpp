@@ -202,6 +202,12 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     std::fill(std::begin(addend), std::end(addend), 0.0f);
     for (std::size_t r = 0; r < rows; ++r)
       std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
+    // Stochastic rounding truncates: floats hide what is beyond them.
+    if (w.plan.outer.direction == Direction::stochastic && w.plan.outer.rounder.way == Way::linear)
+      each([&](std::size_t r, std::size_t j, float v) {
+        const double c = addend[r * panel_columns + j];
+        if (std::isfinite(v) && std::isfinite(c) && std::abs(v) + std::abs(c) >= 0x1p127) redo(r, j);
+      });
     sum.add(w.plan.addend_rule(), out, addend);
   }
   const Oddities oddities = oddities_of(out);
@@ -307,11 +313,12 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     const std::span<float> all(c.data(), x.m * x.n);
     Rounding rounding = model.outer().rounding;
     const bool flushes = std::exchange(rounding.flush_inputs, false);  // here that means floats
+    rounding.nan = NanRule::canonical;                                 // the payloads of others would be rounded
     if (output_rounds(model)) {
-      if (flushes) flush_below(least_normal(model.result()), all);
+      if (flushes) flush_below(least_normal(model.result()), all, model.result().has_negative_zero());
       quantize(model.outer().format, rounding, std::span<const float>(all), all);
     }
-    if (flushes) flush_below(least_normal(model.outer().format), all);
+    if (flushes) flush_below(least_normal(model.outer().format), all, model.outer().format.has_negative_zero());
   }
   const bool direct = std::is_same_v<D, float> && !output_rounds(model);
   Work<Words> work{model, plan, x, first_stream, rules, a, b, c.data(), nullptr, x.n};
@@ -323,9 +330,11 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   const std::vector<Redone> redone = run_tiles(work);
   const std::size_t ldd = x.place_d().row;
   if constexpr (std::is_same_v<D, float>) {
+    Rounding rounding = into_result(model, plan);
+    rounding.nan = NanRule::canonical;
     if (!direct)
       for (std::size_t i = 0; i < x.m; ++i)
-        quantize(model.result(), into_result(model, plan), std::span<const float>(values.data() + i * x.n, x.n),
+        quantize(model.result(), rounding, std::span<const float>(values.data() + i * x.n, x.n),
                  d.subspan(i * ldd, x.n));
     for (const Redone& r : redone) d[r.i * ldd + r.j] = value_of(model.result(), r.code);
   } else {

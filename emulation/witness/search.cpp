@@ -1,9 +1,12 @@
 #include <halfulp/emulation/witness/search.hpp>
 
 #include <halfulp/emulation/cast/difference.hpp>
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -184,15 +187,43 @@ class Searcher {
           c[k] = k < vector ? drawn(shape.repeated[k % repeated.size()], repeated[k % repeated.size()])
                             : drawn(shape.fixed[k - vector], fixed[k - vector]);
         }
-        ++found_.looked_at;
-        if ((i & 0xfff) == 0) show(static_cast<double>(found_.looked_at) / static_cast<double>(options_.cases));
-        if (!differs(c)) continue;
-        shrink(c, repeated, fixed);
-        offer(c);
-        if (++shrunk_cases_ >= 24) return;  // the smallest of some
+        look(c, repeated, fixed);
+        if (shrunk_cases_ >= 24) return;  // the smallest of some
       }
       if (found_.operands) return;  // longer ones are not smaller
     }
+    if (shape.repeated.size() != 2) return;
+    // Products at the ends of the result's range, which are seldom met by chance.
+    for (std::size_t terms = 1; terms <= std::min<std::size_t>(longest, 4) && !found_.operands; ++terms) {
+      Case c(shape.operands(terms), 0);
+      for (std::uint64_t i = 0; i < options_.cases / 16 && shrunk_cases_ < 24; ++i) {
+        for (std::size_t k = 0; k < 2 * terms; k += 2) draw_product(shape.repeated[0], shape.repeated[1], &c[k]);
+        look(c, repeated, fixed);
+      }
+    }
+  }
+
+  /// Looks at a case, and makes it smaller if its results differ.
+  void look(Case c, const std::vector<std::vector<std::uint64_t>>& repeated,
+            const std::vector<std::vector<std::uint64_t>>& fixed) {
+    if ((++found_.looked_at & 0xfff) == 0)
+      show(std::min(1.0, static_cast<double>(found_.looked_at) / static_cast<double>(options_.cases)));
+    if (!differs(c)) return;
+    shrink(c, repeated, fixed);
+    offer(c);
+    ++shrunk_cases_;
+  }
+
+  /// Two factors whose product lies near the smallest number of the result's format, the smallest normal or the
+  /// largest.
+  void draw_product(const FloatFormat& first, const FloatFormat& second, std::uint64_t* factors) {
+    const FloatFormat& f = a_.result;
+    const std::uint64_t z = random(), codes[] = {f.min_positive(), f.min_normal(), f.min_normal(), f.max_finite()};
+    const double end = f.value(codes[z & 3]) * ((z & 7) == 4 ? 0.5 : 1);
+    factors[0] = (z >> 8) % (first.max_finite() + 1) | ((z & 8) != 0 ? first.sign_mask() : 0);
+    const double other = std::abs(end / first.value(factors[0]));
+    const std::uint64_t near = convert(fp64, second, {}, std::bit_cast<std::uint64_t>(other)).code;
+    factors[1] = std::min(second.max_finite(), near + (z >> 4 & 3) - std::min<std::uint64_t>(near, 1));
   }
 
   bool try_case(Case& c, const Case& other) {

@@ -28,9 +28,10 @@ struct Found {
 
 /// Exhaustive where operands have at most 24 bits together, and for the pairs of 16-bit formats that add, sub, mul and
 /// div take; profiles are asked every code word of up to 32 bits. Smaller is a smaller largest weight, then a smaller
-/// sum. Otherwise guided: light operands, boundary cases and random ones, vectors with the fewest terms first; what is
-/// found is made smaller by dropping terms and by lighter operands, as long as the results differ. `progress` is told
-/// the fraction done; what it throws ends the search. Throws std::invalid_argument for subjects that `refusal` refuses.
+/// sum. Otherwise guided: light operands, boundary cases and random ones, vectors with the fewest terms first, and
+/// where these do not differ, products at the ends of the result's range; what is found is made smaller by dropping
+/// terms and by lighter operands, as long as the results differ. `progress` is told the fraction done; what it throws
+/// ends the search. Throws std::invalid_argument for subjects that `refusal` refuses.
 Found search(const Subject& a, const Subject& b, const Options& options = {},
              const std::function<void(double)>& progress = {});
 

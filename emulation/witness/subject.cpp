@@ -36,10 +36,12 @@ void take_setting(Rounding& rounding, const std::string& word, std::vector<std::
       throw std::invalid_argument("'" + shown(word) + "': " + what + " is there twice; accepted: once");
     taken.push_back(what);
   };
-  if (word == "saturate" || word == "flush-inputs" || word == "flush-outputs") take(word);
+  constexpr std::string_view flags[] = {"saturate", "flush-inputs", "flush-outputs", "tininess-before"};
+  if (std::ranges::find(flags, word) != std::end(flags)) take(word);
   if (word == "saturate") rounding.overflow = Overflow::saturate;
   else if (word == "flush-inputs") rounding.flush_inputs = true;
   else if (word == "flush-outputs") rounding.flush_outputs = true;
+  else if (word == "tininess-before") rounding.tininess = Tininess::before;
   else {
     std::vector<std::string> names = names_of(rounding_modes);
     names.pop_back();  // stochastic: two runs differ by their random bits
@@ -52,7 +54,7 @@ void take_setting(Rounding& rounding, const std::string& word, std::vector<std::
           rounding.mode = mode.value;
           return;
         }
-    names.insert(names.end(), {"saturate", "flush-inputs", "flush-outputs"});
+    names.insert(names.end(), std::begin(flags), std::end(flags));
     throw std::invalid_argument(unknown_name("setting", word, std::move(names)));
   }
 }

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 #include <variant>
 
 namespace halfulp {
@@ -43,6 +44,11 @@ struct Sum {
 
 Json largest_error(const Loss& loss) { return loss.compared ? number(loss.largest_error) : Json(); }
 std::uint64_t not_finite(const Loss& loss) { return loss.became_infinite + loss.became_nan; }
+
+/// Whether a loses more than b: first of all finite elements that do not stay finite.
+bool is_worse(const Loss& a, const Loss& b) {
+  return std::pair(not_finite(a), a.relative_error()) > std::pair(not_finite(b), b.relative_error());
+}
 
 class Inspection {
  public:
@@ -80,8 +86,10 @@ class Inspection {
          {"bytes", "byte", "Of all tensors: code words packed, scales, zero points."},
          {"relative_error", "1", "Norm of the errors over that of the values, of elements that stay finite."},
          {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
-         {"worst_sqnr", "dB", "That of the tensor with the least; null where no tensor lost anything."},
-         {"worst_tensor", "", "That tensor."},
+         {"worst_sqnr", "dB",
+          "That of the tensor that loses most; null where none does, or where finite elements of it did not stay so."},
+         {"worst_tensor", "",
+          "That tensor: the one with the most elements that did not stay finite, or with the least ratio."},
          {"lossless", "tensor", "Tensors of which every element stays what it is."},
          {"saturated", "1", "Share of elements beyond the largest value that their block can hold."},
          {"to_zero", "1", "Share of elements that became zero."},
@@ -94,12 +102,13 @@ class Inspection {
         const Loss& loss = e.survey.kept[f].loss;
         sum.add(e.survey.kept[f]);
         lossless += is_lossless(loss);
-        if (loss.compared && loss.relative_error() > 0 &&
-            (!worst || loss.relative_error() > worst->survey.kept[f].loss.relative_error()))
+        if ((not_finite(loss) || (loss.compared && loss.relative_error() > 0)) &&
+            (!worst || is_worse(loss, worst->survey.kept[f].loss)))
           worst = &e;
       }
+      const bool bounded = worst && not_finite(worst->survey.kept[f].loss) == 0;
       table.row({formats_[f].name, sum.bits(), sum.bytes, relative_error(sum.loss), sqnr(sum.loss),
-                 worst ? sqnr(worst->survey.kept[f].loss) : Json(), worst ? Json(worst->name()) : Json(), lossless,
+                 bounded ? sqnr(worst->survey.kept[f].loss) : Json(), worst ? Json(worst->name()) : Json(), lossless,
                  share(sum.loss.saturated, sum.loss.elements), share(sum.loss.to_zero, sum.loss.elements),
                  share(not_finite(sum.loss), sum.loss.elements)});
     }
@@ -158,11 +167,9 @@ class Inspection {
     for (std::size_t f = 0; f < formats_.size(); ++f) {
       std::vector<const Entry*> order;
       for (const Entry& e : entries_) order.push_back(&e);
-      const auto error = [f](const Entry* e) {
-        const Loss& loss = e->survey.kept[f].loss;
-        return loss.compared || loss.elements == 0 ? loss.relative_error() : std::numeric_limits<double>::infinity();
-      };
-      std::stable_sort(order.begin(), order.end(), [&](const Entry* a, const Entry* b) { return error(a) > error(b); });
+      std::stable_sort(order.begin(), order.end(), [f](const Entry* a, const Entry* b) {
+        return is_worse(a->survey.kept[f].loss, b->survey.kept[f].loss);
+      });
       for (const Entry* e : order) {
         const Kept& k = e->survey.kept[f];
         table.row({formats_[f].name, e->name(), e->layer, e->role, k.loss.elements ? number(k.bits) : Json(), k.bytes,
@@ -301,6 +308,9 @@ std::string finding(const ReportTables& tables) {
   const auto rows = tables.rows("formats");
   const TableRow* const least = smallest(rows, "bits");
   if (!least) return {};
+  if (const double share = least->number("not_finite"); share > 0)
+    return fmt::format("in {} ({:.3g} bits) {:.3g} % of the elements become infinite or NaN, most in {}",
+                       least->text("format"), least->number("bits"), 100 * share, least->text("worst_tensor"));
   if ((*least)["sqnr"].is_null()) return fmt::format("{} keeps every value", least->text("format"));
   return fmt::format("{} ({:.3g} bits) keeps {:.1f} dB, in its worst tensor {:.1f} dB: {}", least->text("format"),
                      least->number("bits"), least->number("sqnr"), least->number("worst_sqnr"),
@@ -317,7 +327,7 @@ Experiment checkpoint_experiment() {
           checkpoint::parameters,
           checkpoint::inspect,
           checkpoint::finding,
-          {"formats", {"format", "bits", "bytes", "sqnr", "worst_sqnr", "worst_tensor"}, {}, {}}};
+          {"formats", {"format", "bits", "bytes", "sqnr", "worst_sqnr", "not_finite", "worst_tensor"}, {}, {}}};
 }
 
 }  // namespace halfulp

@@ -58,6 +58,7 @@ struct Tensor {
   const Entry* entry = nullptr;
   std::vector<MixOption> options = {};  ///< cost: bytes, loss: error
   std::vector<std::size_t> formats = {};
+  std::string stays = {};  ///< why it has no other
 };
 
 /// Squared error of a tensor, in units of which a signal has `signal`.
@@ -99,6 +100,13 @@ std::optional<std::uint64_t> bytes_in(const std::string& layout, const ModelTens
   } catch (const std::invalid_argument&) { return {}; }
 }
 
+/// Why a tensor without a usable format has none.
+std::string why_unusable(const Facts& facts) {
+  if (facts.nan) return "holds NaN";
+  if (facts.infinite) return "holds infinities";
+  return "no format and layout hold it";
+}
+
 class Choice {
  public:
   Choice(const Config& config, Run& run, const Entries& entries)
@@ -112,16 +120,21 @@ class Choice {
       signal_ += measured(e, {}, relative_).signal;
       elements_ += t.count, stored_ += t.bytes;
       // Tensors are rounded as floats: what fp32 does not hold stays, and quantize would refuse it.
-      const bool kept = t.shape.size() < axes || t.count == 0 || keep.match(t.name) || beyond_fp32(t, 0, t.count);
-      may_be_rounded += !kept;
       Tensor tensor{&e};
-      for (std::size_t f = 0; f < entries.formats().size() && !kept; ++f) {
+      tensor.stays = t.count == 0                 ? "is empty"
+                     : t.shape.size() < axes      ? fmt::format("has fewer than {} axes", axes)
+                     : keep.match(t.name)         ? "is named by keep"
+                     : beyond_fp32(t, 0, t.count) ? "holds numbers that fp32 does not"
+                                                  : "";
+      may_be_rounded += tensor.stays.empty();
+      for (std::size_t f = 0; f < entries.formats().size() && tensor.stays.empty(); ++f) {
         const Kept& k = e.survey.kept[f];
         const auto bytes = bytes_in(layout, t, entries.model(), k, entries.formats()[f]);
         if (!bytes || !is_usable(k.loss)) continue;
         tensor.options.push_back({static_cast<double>(*bytes), measured(e, k.loss, relative_).error});
         tensor.formats.push_back(f);
       }
+      if (tensor.stays.empty() && tensor.options.empty()) tensor.stays = why_unusable(e.survey.facts);
       tensor.options.push_back({static_cast<double>(t.bytes), 0});
       tensor.formats.push_back(entries.formats().size());
       tensors_.push_back(std::move(tensor));
@@ -155,15 +168,23 @@ class Choice {
                    })->cost;
         throw std::invalid_argument(fmt::format(
             "{}: the tensors take {:.0f} bytes, {:.4g} bits an element, in the narrowest formats that they may have, "
-            "and "
-            "{:.0f} bytes are allowed",
-            config_.real("bits") > 0 ? "bits" : "bytes", least, 8 * least / static_cast<double>(elements_), budget_));
+            "and {:.0f} bytes are allowed{}",
+            config_.real("bits") > 0 ? "bits" : "bytes", least, 8 * least / static_cast<double>(elements_), budget_,
+            largest_that_stays()));
       }
     }
     report(by_sqnr);
   }
 
  private:
+  /// Says what the largest tensor that cannot be rounded is like.
+  std::string largest_that_stays() const {
+    const Tensor* largest = nullptr;
+    for (const Tensor& t : tensors_)
+      if (!t.stays.empty() && (!largest || t.options.back().cost > largest->options.back().cost)) largest = &t;
+    return largest ? fmt::format("; {} {} and stays as it is", shown_name(largest->entry->name()), largest->stays) : "";
+  }
+
   std::vector<std::vector<MixOption>> turned() const {
     std::vector<std::vector<MixOption>> options;
     for (const Tensor& t : tensors_) {
@@ -196,7 +217,8 @@ class Choice {
                                        {"bytes", "byte", "Of the tensor in that format."},
                                        {"sqnr", "dB", "Of the tensor; null where nothing is lost."},
                                        {"narrower", "", "The next narrower option; null where there is none."},
-                                       {"narrower_sqnr", "dB", "Of the tensor in that."}});
+                                       {"narrower_sqnr", "dB", "Of the tensor in that."},
+                                       {"stays", "", "Why it cannot be rounded; null where it can."}});
     Json chosen = Json::object();
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const Tensor& t = tensors_[i];
@@ -211,7 +233,7 @@ class Choice {
           narrower = o;
       choice.row({t.entry->name(), t.entry->layer, t.entry->role, format_name(format), whole(t.options[option].cost),
                   of_option(option), narrower == option ? Json() : Json(format_name(t.formats[narrower])),
-                  narrower == option ? Json() : of_option(narrower)});
+                  narrower == option ? Json() : of_option(narrower), t.stays.empty() ? Json() : Json(t.stays)});
       if (format < entries_.formats().size()) chosen[t.entry->name()] = format_name(format);
     }
     report_totals();

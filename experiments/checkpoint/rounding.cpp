@@ -26,7 +26,8 @@ void TensorRounding::prepare() {
   const auto of_parts = parallel_map(parts_.size(), [&](std::size_t i) {
     return tbb::this_task_arena::isolate([&] {
       std::vector<float> values;
-      gather(view_, parts_[i], values, [&](std::uint64_t at, auto some) { tensor_.read(at, some); });
+      gather(view_, parts_[i], values,
+             [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
       const float all = largest_magnitude(values);
       if (!std::isnan(all)) return std::pair{all, false};
       std::erase_if(values, [](float x) { return std::isnan(x); });
@@ -41,7 +42,7 @@ void TensorRounding::prepare() {
 }
 
 void TensorRounding::round(const Part& part, RoundedPart& out) const {
-  gather(view_, part, out.before, [&](std::uint64_t at, auto some) { tensor_.read(at, some); });
+  gather(view_, part, out.before, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
   out.after.resize(out.before.size()), out.runs.clear();
   RandomStream random = random_;
   random.first += first_row(part) * view_.columns;

@@ -92,7 +92,7 @@ class FirstPass {
       values.resize(codes.size());
       decode<std::uint16_t>(*tensor_.format(), codes, values);
     } else {
-      gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some); });
+      gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
     }
     for (std::uint64_t row = 0; row < part.rows; ++row) {
       const std::span<const float> of_row = std::span(values).subspan(row * part.columns, part.columns);
@@ -268,7 +268,7 @@ class SecondPass {
 
   std::vector<Loss> part(const Part& part) const {
     thread_local std::vector<float> values;
-    gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some); });
+    gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
     std::vector<Loss> losses(candidates_.size());
     // Parts of rows are looked at one by one: each has the largest magnitude of its own whole row.
     const std::uint64_t few = part.columns != view_.columns ? 1 : std::max<std::uint64_t>(1, piece_size / part.columns);

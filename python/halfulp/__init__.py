@@ -96,7 +96,8 @@ def quantize(
         given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed}
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
-        raise TypeError(f"{next(iter(files))}: no argument of quantize() of an array")
+        name = next(iter(files))
+        raise TypeError(f"{name}: no argument of quantize() of an array" + ("; accepted: a format with its rule, such as 'mxfp4/ceil'" if name == "rule" else ""))
     tally, block = bool(tally), isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format)
     r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
     draws = _arrays.as_draws(seed, stream, first, roundings_per_word, r)

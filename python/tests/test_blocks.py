@@ -56,3 +56,16 @@ def test_blocks_of_nothing(shape, format):
 def test_largest_magnitudes_that_are_none(amax, error):
     with pytest.raises(error, match="^amax: "):
         halfulp.quantize_blocks(X, "mxfp4", amax=amax)
+
+
+@pytest.mark.parametrize("format", ["mxfp8e4m3", "mxfp4", "nvfp4", "int8", "int4", "e4m3-tensor", "int8-affine", "e4m3/1x32/e8m0/rceil"])
+def test_a_file_of_doubles_is_an_array_of_doubles(format, tmp_path):
+    x = np.random.default_rng(3).normal(size=(4, 64)) * 10.0 ** np.arange(-2, 2)[:, None]
+    np.save(tmp_path / "x.npy", x)
+    for axis in None, 0:
+        wanted = halfulp.quantize_blocks(x, format, axis=axis if "tensor" not in format else None)
+        files = {name: str(tmp_path / f"{name}.npy") for name in ("out", "codes", "scales")}
+        halfulp.quantize(tmp_path / "x.npy", format, axis=axis if "tensor" not in format else None, **files)
+        same(np.load(files["codes"]), wanted.codes)
+        same(np.load(files["scales"]), wanted.scales)
+        same(np.load(files["out"]).astype(np.float32), wanted.values())

@@ -229,6 +229,34 @@ TEST_F(CheckpointCommand, WhatBecomesInfiniteIsSaid) {
   EXPECT_EQ(read_json(report)["finding"], "100 % of the bytes; 64 finite values became infinite or NaN");
 }
 
+/// A NaN makes all of a block or a tensor NaN. No ratio says so: what else was lost would be nothing, or little.
+TEST_F(CheckpointCommand, WhatANanTakesWithItIsSaid) {
+  std::vector<float> values(128, 1.25f);
+  values[7] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<StoredTensor> all{{"bad.weight", &element_type_of(fp32), {1, 128}, 128, 0, 512, 0},
+                                {"good.weight", &element_type_of(fp32), {1, 128}, 128, 512, 512, 0}};
+  const std::string header = safetensors_header(all, {});
+  std::ofstream file(checkpoint, std::ios::binary);
+  file << header << std::string(reinterpret_cast<const char*>(values.data()), 512);
+  values[7] = 1.3f;
+  file << std::string(reinterpret_cast<const char*>(values.data()), 512);
+  file.close();
+  const Outcome outcome = inspect({"--formats", "e4m3-tensor"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(read_json(report)["finding"],
+            "in e4m3-tensor (8.25 bits) 49.6 % of the elements become infinite or NaN, most in bad.weight");
+  const Json row = results()["formats"]["rows"][0];
+  EXPECT_TRUE(row[5].is_null());
+  EXPECT_EQ(row[6], "bad.weight");
+  EXPECT_EQ(results()["losses"]["rows"][0][1], "bad.weight");
+  halfulp::tests::expect_error(choose({"--bits", "9", "--formats", "e4m3-tensor"}),
+                               "allowed; 'bad.weight' holds NaN and stays as it is");
+  ASSERT_EQ(choose({"--bits", "24", "--formats", "e4m3-tensor"}).status, 0);
+  const Json rows = results()["choice"]["rows"];
+  EXPECT_EQ(rows[0][8], "holds NaN");
+  EXPECT_TRUE(rows[1][8].is_null());
+}
+
 TEST_F(CheckpointCommand, ErrorsOfOutputs) {
   // One layer of two outputs: weights 1 and 1 + 2^-8, 3 and -3; inputs 1 and 2.
   const fs::path inputs = temporary / "inputs.safetensors";

@@ -393,4 +393,20 @@ TEST(ExplainCommand, JsonSaysTheSame) {
       nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
 }
 
+/// A value of the format that flushing replaces is not kept: it stays on the line, and the error is said.
+TEST(ExplainCommand, WhatIsFlushed) {
+  const RunOutcome text = run_halfulp({"explain", "2^-127", "--format", "bf16", "--flush-outputs"});
+  EXPECT_NE(text.out.find("\n  asked      2^-127 = 5.877"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(" = -64 ulp\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("2^-127\n\n  1 ulp"), std::string::npos) << text.out;
+  const auto json = [](const char* value, const char* flag) {
+    return nlohmann::json::parse(run_halfulp({"explain", value, "--format", "bf16", flag, "--json"}).out);
+  };
+  EXPECT_EQ(json("2^-127", "--flush-outputs")["is_exact"], false);
+  EXPECT_EQ(json("2^-126", "--flush-outputs")["is_exact"], true);
+  EXPECT_EQ(json("0x0040", "--flush-inputs")["modes"][0]["code"], "0x0000");
+  expect_refused({"explain", "2^-127", "--format", "bf16", "--flush-inputs"},
+                 "a code word such as 0x0001, not '2^-127'");
+}
+
 }  // namespace explain_test

@@ -370,4 +370,9 @@ TEST(UnitsCommand, EveryKindOfUnitIsDescribed) {
   }
 }
 
+TEST(MmaCommand, AProductModelIsNoUnit) {
+  expect_error(run_mma("bf16,flush=both", ""), "'bf16,flush=both' is a product model, not a matrix unit");
+  expect_error(run_mma("hopper.mma.bf16", ""), "unknown unit 'hopper.mma.bf16'");
+}
+
 }  // namespace mma_command_test

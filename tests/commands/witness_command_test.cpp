@@ -106,6 +106,21 @@ TEST(WitnessCommand, NoneIsAnAnswer) {
   EXPECT_NE(none.out.find("no difference found"), std::string::npos);
 }
 
+/// Tininess before and after rounding differ for one product in thousands, just below the smallest normal number.
+TEST(WitnessCommand, ProductsAtTheEndOfTheRange) {
+  const auto answer = json::parse(
+      run_halfulp({"witness", "mul:fp16:flush-outputs", "mul:fp16:flush-outputs:tininess-before", "--json"}).out);
+  ASSERT_FALSE(answer["witness"].is_null());
+  check_vectors(answer);
+  const auto dots = run_halfulp({"witness", "dot:bf16,flush=outputs,tininess=before", "dot:bf16,flush=outputs",
+                                 "--quiet", "--longest", "1", "--cases", "100000"});
+  EXPECT_NE(dots.out.find("0x0080"), std::string::npos) << dots.out;
+  const auto none = run_halfulp(
+      {"witness", "dot:bf16", "dot:bf16,order=pairwise", "--longest", "1", "--cases", "1000"});
+  EXPECT_NE(none.out.find("187 cases looked at"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("\nno difference found; there may be one elsewhere\n"), std::string::npos) << none.out;
+}
+
 TEST(WitnessCommand, RefusesInOneLine) {
   const std::vector<std::vector<std::string>> bad{{"witness", "add:fp16"},
                                                   {"witness", "add:fp16", "sqrt:fp16"},

@@ -108,6 +108,9 @@ TEST(ProductModel, SaysInOneLineWhatIsWrong) {
   says("fp16,order=blockd:8", {"order 'blockd'", "did you mean blocked"});
   says("fp16,order=blocked", {"takes a block", "blocked:8"});
   says("fp16,order=blocked:0", {"block is a whole number from 1", "'0'"});
+  says("fp16,seed=99999999999999999999", {"seed is a whole number from 0 to 18446744073709551615"});
+  says("fp16,,comp=kahan", {"nothing stands beside a comma"});
+  says("fp16,", {"nothing stands beside a comma"});
   says("fp16,order=tree:1", {"width", "from 2"});
   says("fp16,order=sequential:4", {"sequential takes no '4'"});
   says("fp16,mul=fp16/rond:x", {"property of a stage 'rond'", "round"});

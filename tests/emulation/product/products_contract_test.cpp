@@ -108,6 +108,17 @@ TEST(ProductsContract, EveryNanOfFloatsStaysOne) {
     }
 }
 
+/// Floats have one NaN, whatever NaN the model's code words are.
+TEST(ProductsContract, NanOfFloatsIsTheCanonicalOne) {
+  const std::vector<float> a{std::numeric_limits<float>::infinity()}, b{0};
+  for (const char* text :
+       {"e5m2,out=fp16,nan=cuda", "fp16,out=bf16,nan=cuda", "bf16,nan=cuda", "fp16,out=e4m3fnuz,nan=keep"}) {
+    std::vector<float> d(1);
+    gemm(parse_product_model(text), FloatOperands{1, 1, 1, std::span(a), std::span(b)}, std::span(d));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(d[0]), 0x7fc0'0000u) << text;
+  }
+}
+
 TEST(ProductsContract, AnyNumberOfThreadsAndAnyEnvironment) {
   Random random{8};
   for (const char* text : {"fp16", "e4m3,round=toward-positive", "in=bf16,acc=fp32", "bf16,round=stochastic"}) {

@@ -338,6 +338,64 @@ TEST(Products, SumsAroundTheSmallestNormal) {
   EXPECT_GT(count.by_vectors, count.compared * 3 / 4);
 }
 
+/// One output, of few terms or of many equal ones and a last one, with or without C: what overflows and then cancels,
+/// what grows because each sum is rounded away from zero, zeros and NaN of formats that have other ones.
+TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  struct Case {
+    const char* text;
+    std::vector<double> a, b;
+    std::size_t times = 1;  // so often the first term
+    std::optional<double> c = {};
+  };
+  const Case cases[] = {
+      // The largest value is no multiple of the smallest normal number: what is left of it may be tiny.
+      {"e2m3,flush=outputs", {4, -7}, {2, 1}},
+      {"e2m9,flush=both,overflow=saturate", {2, -3}, {2, 1}},
+      {"e2m5,flush=outputs,round=toward-zero", {2, -3}, {2, 1}},
+      {"e2m5finite,flush=outputs,round=toward-zero", {4, -7}, {2, 1}},
+      {"in=e2m1b0,acc=e2m3,flush=outputs", {4, -6, -1}, {2, 1, 1}},
+      // A sum that is rounded up doubles with every few terms.
+      {"e4m3,round=toward-positive,overflow=saturate", {1}, {1}, 1000},
+      {"e5m2,round=toward-positive,overflow=saturate", {1, -1}, {1, 1}, 1000},
+      {"e2m3,round=toward-negative", {-1, 1}, {1, 1}, 1000},
+      {"e3m2,round=toward-positive", {1}, {1}, 4000},
+      // The sum of parts flushes, those of products cannot be tiny.
+      {"in=e2m1,acc=e4m3,overflow=saturate,flush=both,order=pairwise", {6}, {6}, 16},
+      {"in=e2m1,acc=e3m2,round=toward-zero,flush=outputs,order=blocked:4", {6}, {6}, 16},
+      // NaN of an addend, in the bits of which a carry would run on.
+      {"bf16,out=fp32,nan=cuda", {1}, {1}, 1, nan},
+      {"in=bf16,acc=tf32,out=bf16,nan=cuda,round=nearest-away", {1}, {1}, 1, nan},
+      // Sums beyond the floats.
+      {"bf16,round=stochastic,seed=1", {0x1p60}, {0x1p60}, 1, 0x1.fep127},
+      {"tf32,round=stochastic,seed=1", {-0x1p58}, {0x1p59}, 1, -0x1.ffcp127},
+      // A subnormal operand becomes a zero of its format, which has no -0.
+      {"in=e4m3fnuz,acc=bf16,flush=both", {-0x1p-8}, {1}},
+      {"in=e4m3fnuz,acc=fp32,flush=both", {-0x1p-8}, {1}},
+      {"in=bf16,b=e4m3fnuz,acc=bf16,flush=both", {1}, {-0x1p-8}, 1, -0.0},
+      {"in=e4m3,acc=bf16,flush=both", {-0x1p-8}, {1}},
+  };
+  for (const Case& one : cases) {
+    const DotModel model = std::get<DotModel>(parse_product_model(one.text));
+    const auto codes = [&](const std::vector<double>& values, const FloatFormat& f) {
+      std::vector<std::uint64_t> all(one.times - 1, check::rounded(f, values[0]));
+      for (const double x : values) all.push_back(check::rounded(f, x));
+      return all;
+    };
+    const auto a = codes(one.a, model.input), b = codes(one.b, model.second());
+    std::vector<std::uint64_t> c;
+    if (one.c)
+      c.push_back(std::isnan(*one.c) ? model.result().canonical_nan() : check::rounded(model.result(), *one.c));
+    const std::uint64_t want = PlainDots(model)(a, b, one.c ? std::optional(c[0]) : std::nullopt, 0);
+    on_every_instruction_set([&](const char* set) {
+      std::vector<std::uint64_t> d(1);
+      gemm(model, GemmOperands{1, 1, a.size(), std::span(a), std::span(b), std::span(c)}, std::span(d));
+      EXPECT_EQ(d[0], want) << one.text << ' ' << set << ": " << model.result().value(d[0]) << " instead of "
+                            << model.result().value(want);
+    });
+  }
+}
+
 TEST(Products, StagesThatDiffer) {
   Count count;
   Random random{3};
