@@ -327,7 +327,7 @@ Experiment checkpoint_experiment() {
           checkpoint::parameters,
           checkpoint::inspect,
           checkpoint::finding,
-          {"formats", {"format", "bits", "bytes", "sqnr", "worst_sqnr", "not_finite", "worst_tensor"}, {}, {}}};
+          {"formats", {"format", "bits", "bytes", "sqnr", "worst_sqnr", "worst_tensor"}, {}, {}}};
 }
 
 }  // namespace halfulp

@@ -52,7 +52,7 @@ BUGS = [
      "unit(a, b) >= least_normal_", "2 * unit(a, b) >= least_normal_", "products"),
     ("products: what is left of the largest value is not flushed", "emulation/product/plan.hpp",
      "f.emax() - f.fraction_bits >= f.emin()", "f.emax() >= f.emin()", "products"),
-    ("products: watched sums grow by a product in each step", "emulation/product/rules.cpp",
+    ("products, without embedded rounding: watched sums grow by a product in each step", "emulation/product/rules.cpp",
      "watched_to_ = products_to(0x1p60);", "watched_to_ = 0x1p60 / static_cast<double>(k);", "products"),
     ("products: an addend's NaN has a payload", "emulation/product/tiles.cpp",
      "rounding.nan = NanRule::canonical;  // the payloads of others would be rounded", "", "products"),
