@@ -37,18 +37,6 @@ std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   return code;
 }
 
-/// The value of 1/3, 2^-25, (1 + 2^-11) * 3; none of what is no such expression.
-std::optional<Rational> expression_value(std::string_view text) {
-  if (text.find_first_of("+-*/^(", 1) == text.npos) return std::nullopt;
-  const Expression expression = parse_expression(text);
-  if (!is_compound(expression)) return std::nullopt;
-  if (const auto value = value_of(expression, nullptr)) return value->value;
-  throw std::invalid_argument(fmt::format(
-      "'{}' is no rational number; accepted: numbers, + - * / ^ and parentheses (halfulp calc has functions "
-      "and rounds each step)",
-      shown(text)));
-}
-
 /// -0x3C00: with the sign it would be a whole number, without a code word.
 void refuse_signed_code_word(std::string_view text) {
   if (text.size() > 1 && (text[0] == '-' || text[0] == '+') && is_code_word(text.substr(1)))

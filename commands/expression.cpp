@@ -412,4 +412,15 @@ std::optional<Known> value_of(const Expression& expression, IrrationalResult irr
   return exact_result(expression.operation, operands, irrational);
 }
 
+std::optional<Rational> expression_value(std::string_view text) {
+  if (text.find_first_of("+-*/^(", 1) == text.npos) return std::nullopt;
+  const Expression expression = parse_expression(text);
+  if (!is_compound(expression)) return std::nullopt;
+  if (const auto value = value_of(expression, nullptr)) return value->value;
+  throw std::invalid_argument(fmt::format(
+      "'{}' is no rational number; accepted: numbers, + - * / ^ and parentheses (halfulp calc has functions "
+      "and rounds each step)",
+      shown(text)));
+}
+
 }  // namespace halfulp::cli

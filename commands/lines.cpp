@@ -1,6 +1,7 @@
 #include <halfulp/commands/lines.hpp>
 
 #include <halfulp/commands/explanation.hpp>
+#include <halfulp/commands/expression.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/emulation/random.hpp>
@@ -280,12 +281,14 @@ std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) {
       if (is_code_word(magnitude) && cli::read(magnitude, 64, ignored) != Hex::not_hexadecimal)
         throw std::invalid_argument(fmt::format(
             "'{0}' is a code word; accepted: a number such as {0}p0; code words without --values", shown(word)));
-      const Rounded value = parse(group.format, {}, word);
+      const bool is_expression = word.find_first_of("*/^(") != word.npos;
+      const std::optional<Rational> exact = is_expression ? expression_value(word) : std::nullopt;
+      const Rounded value = exact ? round_exact(group.format, {}, *exact) : parse(group.format, {}, word);
       if (value.flags & flag::invalid)
         throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));
       if (group.is_scale && group.format.sign(value.code))
         throw std::invalid_argument(fmt::format("'{}': scales are not negative", shown(word)));
-      if ((value.flags & flag::overflow) && read_literal(word).kind != Kind::infinite && ++overflows_ == 1) {
+      if ((value.flags & flag::overflow) && (exact || read_literal(word).kind != Kind::infinite) && ++overflows_ == 1) {
         const std::string all = print_exact(group.format, group.format.max_finite());
         first_overflow_ = fmt::format("line {}: {}, {} ({} ends at {})", line_, name(), shown(word),
                                       format_name(group.format),

@@ -103,6 +103,8 @@ TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
   EXPECT_EQ(answered("hopper.mma.tf32.fp32", "1.00048828125 | 1 | 0\n1.0005 | 1 | 0\n", {"--values"}),
             "1\n1.0009765625\n");  // a tie, and above it
   EXPECT_EQ(answered(nvfp4, "6 | 6 | 1 | 1.5 | 2\n", {"--values"}), "109\n");
+  EXPECT_EQ(answered(half, "2^-3 3/8 | 1 1 | -2^-1\n", {"--values"}), "0\n");
+  expect_error(run_mma(half, "1 1/0 | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
   EXPECT_EQ(answered(half, "1 | 1 | 1 | 2\n", {"--values", "--check"}), "1 checked, 0 differ\n");
   expect_error(run_mma(half, "1 one | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
   for (const std::string word : {"0x3C00", "-0X3c00"})
