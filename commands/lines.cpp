@@ -281,8 +281,7 @@ std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) {
       if (is_code_word(magnitude) && cli::read(magnitude, 64, ignored) != Hex::not_hexadecimal)
         throw std::invalid_argument(fmt::format(
             "'{0}' is a code word; accepted: a number such as {0}p0; code words without --values", shown(word)));
-      const bool is_expression = word.find_first_of("*/^(") != word.npos;
-      const std::optional<Rational> exact = is_expression ? expression_value(word) : std::nullopt;
+      const std::optional<Rational> exact = expression_value(word);
       const Rounded value = exact ? round_exact(group.format, {}, *exact) : parse(group.format, {}, word);
       if (value.flags & flag::invalid)
         throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));

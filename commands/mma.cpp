@@ -94,8 +94,7 @@ void add_mma_command(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_flag("--values", options->lines.values,
                     "operands are numbers (0.1, 1/3, 2^-14), rounded to nearest even to the unit's formats; D is "
-                    "written exactly, in decimal; "
-                    "standard error says how many overflow");
+                    "written exactly, in decimal; standard error says how many overflow");
   add_number_option(*command, "--sample", options->sample, 1, most_operands,
                     "writes N cases as lines that --check reads: random words, terms that cancel, terms that lose "
                     "digits, subnormals and special values in turn");

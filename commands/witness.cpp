@@ -53,9 +53,10 @@ void add_witness_command(CLI::App& app, int&) {
                    "with a unit of your own, dot:MODEL or sum:MODEL")
       ->required();
   command->add_option("B", options->b, "another with the same operands and result")->required();
-  add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000,
-                    "at most this many cases in a guided search, and as many again to make the result smaller (default "
-                    "4000000)");
+  add_number_option(
+      *command, "--cases", options->search.cases, 1, 1'000'000'000,
+      "at most this many cases in a guided search, a quarter more at the ends of the range, and as many again "
+      "to make the result smaller (default 4000000)");
   add_number_option(*command, "--longest", options->search.longest, 1, 4096,
                     "largest number of terms of a vector (default 40)");
   add_number_option(*command, "--seed", options->search.seed, 0, UINT64_MAX, "seed of a guided search (default 1)");

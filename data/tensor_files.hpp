@@ -16,8 +16,8 @@
 
 namespace halfulp {
 
-/// Numbers as floats, rounded by `mode`. What is rounded to odd, never to infinity, can be rounded again as if it had
-/// not been (Boldo & Melquiond 2008). Precondition: as many floats.
+/// Numbers as floats, rounded by `mode`. What is rounded to odd, never to infinity, can be rounded again, to a format
+/// of at most 22 bits of precision, as if it had not been (Boldo & Melquiond 2008). Precondition: as many floats.
 void narrow_doubles(std::span<const double> numbers, RoundingMode mode, std::span<float> floats);
 
 /// What a path holds:

@@ -91,8 +91,9 @@ bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
                           std::size_t b_step, float* out);
 
-/// The same where sums are `converted`, and products are or have at most as many bits: all are at least 2^-119, finite
-/// and not compensated. Zero results have the right sign. run_tile calls it.
+/// The same where sums are `converted`. Products are rounded to bf16 or exact in it; those that are not 0 are at least
+/// 2^-119, so that all sums are multiples of 2^-126. Nothing overflows or is compensated. Zero results have the right
+/// sign. run_tile calls it.
 void run_converted_tile(std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step,
                         float* out);
 /// Whether this CPU can: it has AVX512_BF16, the chosen instruction set is AVX-512, and the process's first use found a

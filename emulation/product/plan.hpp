@@ -13,8 +13,8 @@ namespace halfulp::products {
 inline int lowest(const FloatFormat& f) { return f.emin() - f.fraction_bits; }
 /// The smallest normal number of a format that fp32 holds.
 inline float least_normal(const FloatFormat& f) { return static_cast<float>(FloatFormat::power_of_two(f.emin())); }
-/// Whether the largest value is a multiple of the smallest normal number, as all that is rounded without overflow is
-/// where products are: then no difference from it is tiny either.
+/// Whether the largest value is a multiple of the smallest normal number. Where products are such multiples, so is
+/// every result that does not overflow; if the largest value is one too, no difference from it is tiny either.
 inline bool max_is_normal_multiple(const FloatFormat& f) { return f.emax() - f.fraction_bits >= f.emin(); }
 
 /// A stage for the kernels.

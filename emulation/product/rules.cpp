@@ -56,7 +56,8 @@ bool saturates_infinities(const DotModel& m) {
 double unit_of(const MagnitudeRange& x) { return std::ldexp(1.0, std::ilogb(x.min) + x.zeros - fp32.fraction_bits); }
 
 DotModel without_flushing(DotModel m) {
-  for (Stage* s : {&m.accumulator, m.product ? &*m.product : nullptr, m.promoted ? &*m.promoted : nullptr})
+  for (Stage* s : {&m.accumulator, m.product ? &*m.product : nullptr, m.promoted ? &*m.promoted : nullptr,
+                   m.output ? &*m.output : nullptr})
     if (s) s->rounding.flush_inputs = s->rounding.flush_outputs = false;
   return m;
 }

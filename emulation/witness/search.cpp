@@ -196,6 +196,8 @@ class Searcher {
     // Products at the ends of the result's range, which are seldom met by chance.
     for (std::size_t terms = 1; terms <= std::min<std::size_t>(longest, 4) && !found_.operands; ++terms) {
       Case c(shape.operands(terms), 0);
+      for (std::size_t scale = 1; scale < shape.fixed.size(); ++scale)  // behind C, which stays 0
+        c[2 * terms + scale] = convert(fp64, shape.fixed[scale], {}, std::bit_cast<std::uint64_t>(1.0)).code;
       for (std::uint64_t i = 0; i < options_.cases / 16 && shrunk_cases_ < 24; ++i) {
         for (std::size_t k = 0; k < 2 * terms; k += 2) draw_product(shape.repeated[0], shape.repeated[1], &c[k]);
         look(c, repeated, fixed);
@@ -204,11 +206,12 @@ class Searcher {
   }
 
   /// Looks at a case, and makes it smaller if its results differ.
-  void look(Case c, const std::vector<std::vector<std::uint64_t>>& repeated,
+  void look(const Case& drawn, const std::vector<std::vector<std::uint64_t>>& repeated,
             const std::vector<std::vector<std::uint64_t>>& fixed) {
     if ((++found_.looked_at & 0xfff) == 0)
       show(std::min(1.0, static_cast<double>(found_.looked_at) / static_cast<double>(options_.cases)));
-    if (!differs(c)) return;
+    if (!differs(drawn)) return;
+    Case c = drawn;
     shrink(c, repeated, fixed);
     offer(c);
     ++shrunk_cases_;

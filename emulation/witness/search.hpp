@@ -13,8 +13,10 @@ namespace halfulp::witness {
 std::uint64_t weight(const FloatFormat& f, std::uint64_t code);
 
 struct Options {
-  std::uint64_t cases = 4'000'000;  ///< of a guided search at most, and again to make what it found smaller
-  std::size_t longest = 40;         ///< terms of a vector at most
+  /// Of a guided search at most, a quarter more at the ends of the range, and as many again to make what it found
+  /// smaller.
+  std::uint64_t cases = 4'000'000;
+  std::size_t longest = 40;  ///< terms of a vector at most
   std::uint64_t seed = 1;
   bool any_nan = true;  ///< a NaN equals every NaN
 };
@@ -29,9 +31,9 @@ struct Found {
 /// Exhaustive where operands have at most 24 bits together, and for the pairs of 16-bit formats that add, sub, mul and
 /// div take; profiles are asked every code word of up to 32 bits. Smaller is a smaller largest weight, then a smaller
 /// sum. Otherwise guided: light operands, boundary cases and random ones, vectors with the fewest terms first, and
-/// where these do not differ, products at the ends of the result's range; what is found is made smaller by dropping
-/// terms and by lighter operands, as long as the results differ. `progress` is told the fraction done; what it throws
-/// ends the search. Throws std::invalid_argument for subjects that `refusal` refuses.
+/// where these do not differ, products of vectors at the ends of the result's range; what is found is made smaller by
+/// dropping terms and by lighter operands, as long as the results differ. `progress` is told the fraction done; what it
+/// throws ends the search. Throws std::invalid_argument for subjects that `refusal` refuses.
 Found search(const Subject& a, const Subject& b, const Options& options = {},
              const std::function<void(double)>& progress = {});
 

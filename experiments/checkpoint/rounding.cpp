@@ -13,6 +13,11 @@
 
 namespace halfulp::checkpoint {
 
+RoundingMode rounding_of_doubles(const AnyFormat& format) {
+  const auto* const plain = std::get_if<FloatFormat>(&format);
+  return plain && plain->precision() > fp32.precision() - 2 ? RoundingMode::nearest_even : RoundingMode::to_odd;
+}
+
 TensorRounding::TensorRounding(const ModelTensor& tensor, const AnyFormat& format, const Rounding& rounding,
                                RandomStream random)
     : tensor_(tensor), format_(format), rounding_(rounding), random_(random), view_(view_of(tensor.shape)) {
@@ -27,7 +32,7 @@ void TensorRounding::prepare() {
     return tbb::this_task_arena::isolate([&] {
       std::vector<float> values;
       gather(view_, parts_[i], values,
-             [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
+             [&](std::uint64_t at, auto some) { tensor_.read(at, some, rounding_of_doubles(format_)); });
       const float all = largest_magnitude(values);
       if (!std::isnan(all)) return std::pair{all, false};
       std::erase_if(values, [](float x) { return std::isnan(x); });
@@ -42,7 +47,8 @@ void TensorRounding::prepare() {
 }
 
 void TensorRounding::round(const Part& part, RoundedPart& out) const {
-  gather(view_, part, out.before, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
+  gather(view_, part, out.before,
+         [&](std::uint64_t at, auto some) { tensor_.read(at, some, rounding_of_doubles(format_)); });
   out.after.resize(out.before.size()), out.runs.clear();
   RandomStream random = random_;
   random.first += first_row(part) * view_.columns;

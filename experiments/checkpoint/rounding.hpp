@@ -12,6 +12,10 @@
 
 namespace halfulp::checkpoint {
 
+/// How fp64 is rounded to floats that are then rounded to a format: to odd where two roundings are one so (of two bits
+/// fewer: Boldo & Melquiond 2008), else to nearest even.
+RoundingMode rounding_of_doubles(const AnyFormat& format);
+
 /// What one part of a tensor became. Memory is kept from part to part.
 struct RoundedPart {
   std::vector<float> before, after;

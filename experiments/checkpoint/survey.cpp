@@ -2,6 +2,7 @@
 
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/block/packed.hpp>
+#include <halfulp/experiments/checkpoint/rounding.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/work.hpp>
 
@@ -36,7 +37,8 @@ struct Gathered {
 /// The first pass over a tensor: facts, and what the second one has to know.
 class FirstPass {
  public:
-  FirstPass(const ModelTensor& tensor, const MatrixView& view) : tensor_(tensor), view_(view) {
+  FirstPass(const ModelTensor& tensor, const MatrixView& view, RoundingMode doubles)
+      : tensor_(tensor), view_(view), doubles_(doubles) {
     // Tables of code words are for tensors that are not small beside them.
     const int bits = tensor.format() ? tensor.format()->storage_bits() : 32;
     by_code_ = bits <= 8 || (bits <= 16 && tensor.count >= (std::uint64_t{1} << 14));
@@ -92,7 +94,7 @@ class FirstPass {
       values.resize(codes.size());
       decode<std::uint16_t>(*tensor_.format(), codes, values);
     } else {
-      gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
+      gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, doubles_); });
     }
     for (std::uint64_t row = 0; row < part.rows; ++row) {
       const std::span<const float> of_row = std::span(values).subspan(row * part.columns, part.columns);
@@ -164,6 +166,7 @@ class FirstPass {
 
   const ModelTensor& tensor_;
   MatrixView view_;
+  RoundingMode doubles_;
   bool by_code_;
   std::vector<std::uint32_t> row_magnitudes_;
   std::vector<std::uint64_t> codes_;
@@ -260,15 +263,15 @@ class PartLoss {
 class SecondPass {
  public:
   SecondPass(const ModelTensor& tensor, const MatrixView& view, const std::vector<ChosenFormat>& candidates,
-             Overflow overflow, const FirstPass& first)
-      : tensor_(tensor), view_(view), candidates_(candidates), overflow_(overflow), first_(first) {}
+             Overflow overflow, const FirstPass& first, RoundingMode doubles)
+      : tensor_(tensor), view_(view), candidates_(candidates), overflow_(overflow), first_(first), doubles_(doubles) {}
 
   /// Of candidates that the first pass's code words do not answer.
   bool looks_at(const ChosenFormat& c) const { return !first_.by_code() || !by_value(c.format); }
 
   std::vector<Loss> part(const Part& part) const {
     thread_local std::vector<float> values;
-    gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, RoundingMode::to_odd); });
+    gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, doubles_); });
     std::vector<Loss> losses(candidates_.size());
     // Parts of rows are looked at one by one: each has the largest magnitude of its own whole row.
     const std::uint64_t few = part.columns != view_.columns ? 1 : std::max<std::uint64_t>(1, piece_size / part.columns);
@@ -328,6 +331,7 @@ class SecondPass {
   const std::vector<ChosenFormat>& candidates_;
   Overflow overflow_;
   const FirstPass& first_;
+  RoundingMode doubles_;
 };
 
 }  // namespace
@@ -344,11 +348,15 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
   std::vector<const AnyFormat*> formats;
   for (const ChosenFormat& c : candidates) formats.push_back(&c.format);
   const std::vector<Part> parts = parts_of(view, formats, tensor.plain != nullptr);
-  FirstPass first(tensor, view);
+  // All formats see the same values.
+  const bool to_odd = std::ranges::all_of(
+      formats, [](const AnyFormat* f) { return rounding_of_doubles(*f) == RoundingMode::to_odd; });
+  const RoundingMode doubles = to_odd ? RoundingMode::to_odd : RoundingMode::nearest_even;
+  FirstPass first(tensor, view, doubles);
   first.run(parts, outliers, done);
   survey.facts = first.facts();
   for (const ChosenFormat& c : candidates) survey.kept.push_back(size_in(c.format, view));
-  const SecondPass second(tensor, view, candidates, overflow, first);
+  const SecondPass second(tensor, view, candidates, overflow, first, doubles);
   if (std::any_of(candidates.begin(), candidates.end(), [&](const ChosenFormat& c) { return second.looks_at(c); })) {
     const auto losses = parallel_map(parts.size(), [&](std::size_t i) {
       auto of_part = tbb::this_task_arena::isolate([&] { return second.part(parts[i]); });

@@ -40,9 +40,10 @@ struct Survey {
 /// Bytes that a tensor takes in a format, and bits of an element.
 Kept size_in(const AnyFormat& format, const MatrixView& view);
 
-/// Looks at one tensor. Numbers wider than fp32 are rounded to it first. Rounding is to nearest even, and
-/// elements of block formats saturate; plain formats overflow by `overflow`. `read(elements)` is called with how many
-/// elements were done since its last call, from any thread. Throws what TensorFiles::read throws, and Interrupted.
+/// Looks at one tensor. Numbers wider than fp32 are rounded to it first (rounding_of_doubles). Rounding is to nearest
+/// even, and elements of block formats saturate; plain formats overflow by `overflow`. `read(elements)` is called with
+/// how many elements were done since its last call, from any thread. Throws what TensorFiles::read throws, and
+/// Interrupted.
 ///
 /// Tensors of at most 16 bits an element are looked at by code word: the loss in a format whose scale is that of the
 /// whole tensor follows from how often each code word occurs.

@@ -4,6 +4,7 @@
 
 #include "check.hpp"
 
+#include <halfulp/experiments/checkpoint/survey.hpp>
 #include <halfulp/experiments/checkpoint/write.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -223,6 +224,29 @@ TEST(CheckpointQuantize, DoublesBeyondFloatsAreRefused) {
     if (x == 1 || std::isinf(x)) EXPECT_TRUE(write().placed) << x;
     else EXPECT_THROW((void)write(), std::invalid_argument) << x;
   }
+}
+
+/// 1.0625 lies halfway between two numbers of E4M3. Of fp32, two bits more than a float would be needed to round twice.
+TEST(CheckpointQuantize, DoublesAreRoundedOnce) {
+  const std::vector<double> x{1.0625 + 0x1p-40, 1.0625 - 0x1p-40, 1 + 0x1p-30, 1 + 0x1.8p-24};
+  const tests::TemporaryFolder folder;
+  std::vector<StoredTensor> tensors{{"x", find_element_type("F64"), {1, 4}, 4, 0, 32, 0}};
+  const std::string header = safetensors_header(tensors, {});
+  std::ofstream(folder / "m.safetensors", std::ios::binary)
+      << header << std::string(reinterpret_cast<const char*>(x.data()), 32);
+  const ModelTensors model(folder / "m.safetensors");
+  const auto values = [&](const char* format) {
+    const auto formats = chosen_formats(format, "formats");
+    std::vector<Rewritten> one;
+    one.push_back({&model.tensors()[0], &formats[0]});
+    (void)write_checkpoint(model, one, {folder / "out.safetensors", {}, nullptr, {}, 0}, [](double) {});
+    const Survey seen = survey(model.tensors()[0], formats, Overflow::ieee, 4, [](std::uint64_t) {});
+    EXPECT_EQ(seen.kept[0].loss.compared, 4u);
+    return read_all(ModelTensors(folder / "out.safetensors"), "x");
+  };
+  EXPECT_EQ(values("e4m3"), (std::vector<float>{1.125f, 1, 1, 1}));
+  EXPECT_EQ(values("mxfp8e4m3"), (std::vector<float>{1.125f, 1, 1, 1}));
+  EXPECT_EQ(values("fp32"), (std::vector<float>{1.0625f, 1.0625f, 1, 1 + 0x1p-23f}));
 }
 
 TEST(CheckpointQuantize, NothingIsLeftOfWhatFails) {

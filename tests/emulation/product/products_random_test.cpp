@@ -100,8 +100,8 @@ TEST(ProductsRandom, EveryOutputIsTheDefinitions) {
     Random unused{1};
     Matrices x(model, static_cast<std::size_t>(sizes[0]), static_cast<std::size_t>(sizes[1]),
                static_cast<std::size_t>(sizes[2]), check::Kind::normal, addend, unused);
-    const int of_a = std::clamp(exponent / 2, std::max(a.emin() - a.fraction_bits, exponent - b.emax()),
-                                std::max(a.emax(), a.emin() - a.fraction_bits));
+    const int of_a = std::min(std::max({exponent / 2, a.emin() - a.fraction_bits, exponent - b.emax()}),
+                              std::max(a.emax(), a.emin() - a.fraction_bits));
     draw.fill(x.a, a, of_a, specials), draw.fill(x.b, b, exponent - of_a, specials);
     draw.fill(x.c, model.result(), draw.chance(1, 2) ? exponent : model.result().emin(), specials);
     const std::vector<std::uint64_t> want = expected(model, x, 70);

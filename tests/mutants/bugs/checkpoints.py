@@ -43,4 +43,9 @@ BUGS = [
      "to.priced <= gap)", "to.priced <= 0.5 * gap)", "checkpoint_mix"),
     ("mix: the budget is not kept", "experiments/checkpoint/mix.cpp",
      "if (cost + step.cost > budget_)", "if (cost > budget_)", "checkpoint_mix"),
+    ("checkpoints: doubles are rounded twice", "experiments/checkpoint/rounding.cpp",
+     "RoundingMode::nearest_even : RoundingMode::to_odd", "RoundingMode::nearest_even : RoundingMode::nearest_even",
+     "checkpoint_quantize"),
+    ("checkpoints: doubles are rounded to odd before they become floats", "experiments/checkpoint/rounding.cpp",
+     "plain->precision() > fp32.precision() - 2", "plain->precision() > fp32.precision()", "checkpoint_quantize"),
 ]
