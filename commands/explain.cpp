@@ -5,6 +5,7 @@
 
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <CLI/CLI.hpp>

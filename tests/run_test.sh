@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run_test.sh: what ./run asks of a machine. The demo builds for this CPU's instruction set alone.
+# run_test.sh: ./run finds the best instruction set of a CPU, the only one that the demo builds kernels for.
 set -euo pipefail
 source <(sed -n '/^other_vectors()/,/^}/p' "$(dirname "$0")/../run")
 

@@ -102,7 +102,8 @@ void run_converted_tile(std::size_t count, const float* a, std::size_t a_step, c
   if (i < count) step<0>(a, b, s);
   if (i + 1 < count) step<1>(a + a_step, b + b_step, s);
   for (Pair& sum : s) {
-    // A sum has been rounded once more than there are steps. To round again changes the order alone.
+    // Each step turned the order once, and the first product once more. Rounding again turns it without changing a
+    // value, until it is the first one.
     for (std::size_t turns = count + 1; turns % 3 != 0; ++turns) sum = converted(sum);
     _mm512_storeu_ps(out, sum.first), _mm512_storeu_ps(out + panel_columns, sum.second);
     out += 2 * panel_columns;

@@ -140,8 +140,9 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   }
 }
 
-/// A power of two of which all products and sums are multiples. (What is rounded either had as few bits as the format
-/// and is left alone, or becomes a multiple of something larger, or the largest value: see max_is_normal_multiple.)
+/// A power of two of which all products and sums are multiples. Rounding keeps it so: a number that the format holds
+/// stays, every other one becomes a multiple of a larger power of two. What overflows may become the largest value,
+/// about which max_is_normal_multiple is asked.
 double RulesOfTiles::unit(const MagnitudeRange& a, const MagnitudeRange& b) const {
   const double exact = unit_of(a) * unit_of(b);
   if (product_bits_ == 0) return exact;

@@ -312,8 +312,9 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
     copy_rows(x.c, model.result(), x.m, x.n, x.place_c().row, c.data());
     const std::span<float> all(c.data(), x.m * x.n);
     Rounding rounding = model.outer().rounding;
+    // Of another NaN the payload would be rounded.
+    rounding.nan = NanRule::canonical;
     const bool flushes = std::exchange(rounding.flush_inputs, false);  // here that means floats
-    rounding.nan = NanRule::canonical;                                 // the payloads of others would be rounded
     if (output_rounds(model)) {
       if (flushes) flush_below(least_normal(model.result()), all, model.result().has_negative_zero());
       quantize(model.outer().format, rounding, std::span<const float>(all), all);

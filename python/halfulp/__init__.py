@@ -97,7 +97,8 @@ def quantize(
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         name = next(iter(files))
-        raise TypeError(f"{name}: no argument of quantize() of an array" + ("; accepted: a format with its rule, such as 'mxfp4/ceil'" if name == "rule" else ""))
+        hint = "; accepted: a format with its rule, such as 'mxfp4/ceil'" if name == "rule" else ""
+        raise TypeError(f"{name}: no argument of quantize() of an array{hint}")
     tally, block = bool(tally), isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format)
     r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
     draws = _arrays.as_draws(seed, stream, first, roundings_per_word, r)

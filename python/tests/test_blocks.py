@@ -58,7 +58,10 @@ def test_largest_magnitudes_that_are_none(amax, error):
         halfulp.quantize_blocks(X, "mxfp4", amax=amax)
 
 
-@pytest.mark.parametrize("format", ["mxfp8e4m3", "mxfp4", "nvfp4", "int8", "int4", "e4m3-tensor", "int8-affine", "e4m3/1x32/e8m0/rceil"])
+BLOCKS = ["mxfp8e4m3", "mxfp4", "nvfp4", "int8", "int4", "e4m3-tensor", "int8-affine", "e4m3/1x32/e8m0/rceil"]
+
+
+@pytest.mark.parametrize("format", BLOCKS)
 def test_a_file_of_doubles_is_an_array_of_doubles(format, tmp_path):
     x = np.random.default_rng(3).normal(size=(4, 64)) * 10.0 ** np.arange(-2, 2)[:, None]
     np.save(tmp_path / "x.npy", x)

@@ -34,7 +34,12 @@ FILTER = {
 
 CPU = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
 AVX512 = "avx512dq" in CPU
-NEEDS = {"AVX-512: ": AVX512, "AVX512-FP16: ": "avx512_fp16" in CPU, "AVX2: ": not AVX512, "without embedded rounding": not AVX512}
+NEEDS = {  # by a part of a bug's title
+    "AVX-512: ": AVX512,
+    "AVX512-FP16: ": "avx512_fp16" in CPU,
+    "AVX2: ": not AVX512,
+    "without embedded rounding": not AVX512,
+}
 
 # Vector kernels take most of the time to compile. Tests of these have code without vectors and this CPU's best; all
 # others do without vectors.

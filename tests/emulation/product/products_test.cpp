@@ -3,6 +3,8 @@
 #include "products.hpp"
 
 #include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/kernels.hpp>
+#include <halfulp/emulation/product/kernels.hpp>
 
 #include <hwy/targets.h>
 
@@ -394,6 +396,16 @@ TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
                             << model.result().value(want);
     });
   }
+}
+
+TEST(Products, TheConverterServesWhereTheCpuHasIt) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bf16") && array::has_embedded_rounding()) {
+    EXPECT_TRUE(products::has_bf16_converter());
+    return;
+  }
+#endif
+  GTEST_SKIP() << "no AVX512_BF16 here";
 }
 
 TEST(Products, StagesThatDiffer) {

@@ -55,7 +55,7 @@ BUGS = [
     ("products, without embedded rounding: watched sums grow by a product in each step", "emulation/product/rules.cpp",
      "watched_to_ = products_to(0x1p60);", "watched_to_ = 0x1p60 / static_cast<double>(k);", "products"),
     ("products: an addend's NaN has a payload", "emulation/product/tiles.cpp",
-     "rounding.nan = NanRule::canonical;  // the payloads of others would be rounded", "", "products"),
+     "// Of another NaN the payload would be rounded.\n    rounding.nan = NanRule::canonical;", "", "products"),
     ("products: stochastic sums with an addend stay among the floats", "emulation/product/tiles.cpp",
      "std::abs(v) + std::abs(c) >= 0x1p127", "std::abs(v) + std::abs(c) >= 0x1p129", "products"),
     ("products: flushed operands of formats without -0 have signs", "emulation/product/panels.cpp",
