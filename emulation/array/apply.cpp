@@ -1,4 +1,5 @@
 #include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/byte_table.hpp>
 #include <halfulp/emulation/array/half.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
 #include <halfulp/emulation/array/scratch.hpp>
@@ -6,11 +7,7 @@
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
-#include <array>
-#include <list>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 namespace halfulp {
 namespace {
@@ -23,6 +20,7 @@ struct ArithmeticPlan {
   std::optional<NarrowPlan<std::uint32_t>> in_float;
   std::optional<NarrowPlan<std::uint64_t>> in_double;
   std::optional<NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
+  std::optional<NarrowPlan<std::uint32_t>> exact_floats;     ///< blocks whose results are floats; in_double the rest
   std::optional<HalfPlan> in_halves;                         ///< most elements; in_float the rest
   Sums sums = Sums::odd;
   bool truncates = false;                                ///< results are rounded toward zero in the carrier
@@ -32,6 +30,7 @@ struct ArithmeticPlan {
   ArithmeticPlan with_tally() const {
     ArithmeticPlan plan = *this;
     plan.as_short_floats.reset();
+    plan.exact_floats.reset();
     plan.in_halves.reset();
     plan.unflushed.reset();
     plan.sums = sums == Sums::down ? Sums::down : Sums::odd;  // rounding to odd loses the sign of zero sums
@@ -60,15 +59,18 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   results.flush_inputs = false;  // that was for the operands
   const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
   // Stochastic rounding takes results that are exact as floats.
-  const bool product = operation == Operation::mul && 2 * p <= 24 && 2 * low >= -149 && 2 * high <= 127;
-  const bool sum = (operation == Operation::add || operation == Operation::sub) && high + 1 - low <= 24;
-  if (draws ? product || sum : 2 * p + 2 <= 24 && safe)
-    plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
+  const bool is_sum = operation == Operation::add || operation == Operation::sub;
+  const bool is_product = operation == Operation::mul && 2 * p <= 24;
+  const bool exact = (is_product && 2 * low >= -149 && 2 * high <= 127) || (is_sum && high + 1 - low <= 24);
+  if (draws ? exact : 2 * p + 2 <= 24 && safe) plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
   if (draws && plan.in_float) plan.sums = Sums::nearest;
   if (!plan.in_float) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
   const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
   if (plan.in_double && short_float(f) && !flushes && !draws)
     plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
+  // Of most fused sums of longer numbers a block has one that floats do not hold.
+  const bool often_exact = operation == Operation::fma ? p <= 4 : is_product || (is_sum && p <= 12);
+  if (draws && !plan.in_float && often_exact) plan.exact_floats = narrow_plan<float>(f, results, Source::arithmetic);
   if (plan.in_float) plan.in_halves = half_plan(operation, f, rounding);
   return plan;
 }
@@ -105,73 +107,6 @@ const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::si
   return block;
 }
 
-// --- a table of all results, for long arrays of code words of up to 8 bits ---
-
-/// results[a << 8 | b]. Upper bits of code words count as zero.
-using ByteTable = std::array<std::uint8_t, 1 << 16>;
-
-/// The table of an operation. fill(all a, all b, their results) makes it unless it is among the last ones, which are
-/// kept. Safe for any number of threads.
-template <class Fill>
-std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatFormat& f, const Rounding& rounding,
-                                            const Fill& fill) {
-  struct Entry {
-    Operation operation;
-    FloatFormat f;
-    Rounding rounding;
-    std::shared_ptr<const ByteTable> table;
-  };
-  constexpr std::size_t kept = 32;  // 2 MiB
-  static std::mutex mutex;
-  static std::list<Entry> entries;  // the last one used first
-  const auto known = [&]() -> std::shared_ptr<const ByteTable> {
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) {
-      return e.operation == operation && e.f == f && e.rounding == rounding;
-    });
-    if (found == entries.end()) return nullptr;
-    entries.splice(entries.begin(), entries, found);
-    return found->table;
-  };
-  {
-    const std::scoped_lock lock(mutex);
-    if (auto table = known()) return table;
-  }
-  // Two threads may make the same table at once; nobody waits for another's.
-  const std::size_t n = ByteTable{}.size();
-  std::vector<std::uint8_t> a(n), b(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    a[i] = static_cast<std::uint8_t>((i >> 8) & f.code_mask());
-    b[i] = static_cast<std::uint8_t>(i & f.code_mask());
-  }
-  const auto table = std::make_shared<ByteTable>();
-  fill(a, b, *table);
-  const std::scoped_lock lock(mutex);
-  if (auto other = known()) return other;
-  entries.push_front({operation, f, rounding, table});
-  if (entries.size() > kept) entries.pop_back();
-  return table;
-}
-
-/// The indices of a block first, which the compiler does in vectors; then one load an element.
-void look_up(const ByteTable& results, const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* out,
-             std::size_t count) {
-  constexpr std::size_t block = 512;
-  alignas(64) std::uint16_t index[block];
-  const std::uint8_t* const table = results.data();
-  for (; count >= block; a += block, b += block, out += block, count -= block) {
-    for (std::size_t i = 0; i < block; ++i) index[i] = static_cast<std::uint16_t>(a[i] << 8 | b[i]);
-    for (std::size_t i = 0; i < block; i += 8) {
-      const std::uint8_t r0 = table[index[i]], r1 = table[index[i + 1]], r2 = table[index[i + 2]],
-                         r3 = table[index[i + 3]];
-      const std::uint8_t r4 = table[index[i + 4]], r5 = table[index[i + 5]], r6 = table[index[i + 6]],
-                         r7 = table[index[i + 7]];
-      out[i] = r0, out[i + 1] = r1, out[i + 2] = r2, out[i + 3] = r3;
-      out[i + 4] = r4, out[i + 5] = r5, out[i + 6] = r6, out[i + 7] = r7;
-    }
-  }
-  for (std::size_t i = 0; i < count; ++i) out[i] = table[a[i] << 8 | b[i]];
-}
-
 // --- one call ---
 
 /// An operation on arrays of code words.
@@ -198,15 +133,17 @@ struct Application {
   }
 
   void in_blocks(std::size_t begin, std::size_t count, Code* to, Tally* part) const {
-    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding],
-        sums[block_size + lane_padding];
-    double wide[block_size + lane_padding];
+    alignas(cache_line) float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding];
+    alignas(cache_line) float sums[block_size + lane_padding];
+    alignas(cache_line) double wide[block_size + lane_padding];
     for (std::size_t done = 0; done < count; done += block_size) {
       const std::size_t at = begin + done, size = std::min(block_size, count - done);
       const float* const u = widened(*plan.widen, a, at, size, x);
       const float* const v = widened(*plan.widen, b, at, size, y);
       const float* const w = widened(*plan.widen, c, at, size, z);
-      if (plan.in_float) block(*plan.in_float, u, v, w, sums, at, size, to + done, part);
+      if (plan.exact_floats && !part && combine_exact_lanes(operation, u, v, w, sums, size))
+        encode_codes(*plan.exact_floats, random.from(at), sums, to + done, size);
+      else if (plan.in_float) block(*plan.in_float, u, v, w, sums, at, size, to + done, part);
       else block(*plan.in_double, u, v, w, wide, at, size, to + done, part);
     }
   }
@@ -222,10 +159,10 @@ struct Application {
       combine_lanes(operation, plan.sums, u, v, w, sums, size);
     }
     if (!part) return encode_codes(to_codes, random.from(at), sums, to, size);
-    Code codes[block_size];  // `to` may be where the operands are, which the tally asks for
+    alignas(cache_line) Code codes[block_size];  // `to` may be where the operands are, which the tally asks for
     encode_codes(to_codes, random.from(at), sums, codes, size);
     if (plan.sums == Sums::down) combine_lanes(operation, Sums::odd, u, v, w, sums, size);
-    T values[block_size];
+    alignas(cache_line) T values[block_size];
     quantize_lanes(to_codes, random.from(at), sums, values, size);
     tally_lanes(to_codes, sums, values, size, *part, [&](std::size_t first, std::size_t n) {
       for (std::size_t k = at + first; k < at + first + n; ++k) count_result(*part, f, scalar(k));
@@ -271,7 +208,7 @@ struct Application {
     const Rounding plain = without_flushing(rounding);
     const Application ordinary{operation, f, plain, *plan.unflushed, a, b, c, random};
     const auto magnitude = static_cast<Code>(f.magnitude_mask()), normal = static_cast<Code>(f.min_normal());
-    Code results[checked];  // `to` may be where the operands are
+    alignas(cache_line) Code results[checked];  // `to` may be where the operands are
     Tally unused;
     for (std::size_t done = 0; done < count; done += checked) {
       const std::size_t at = begin + done, size = std::min(checked, count - done);
@@ -418,7 +355,7 @@ void Steps<Code>::convert_from(const FloatFormat& from, const Code* in, Code* ou
   const Plans& p = *plans_;
   const RandomWords random = words ? RandomWords(words) : RandomWords(RandomStream{});
   if (const auto widen = p.conversion ? widen_plan(from, false) : std::nullopt) {
-    float values[longest + lane_padding];
+    alignas(cache_line) float values[longest + lane_padding];
     decode_lanes(*widen, in, values, count);
     return encode_codes(*p.conversion, random, values, out, count);
   }

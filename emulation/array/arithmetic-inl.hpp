@@ -114,8 +114,9 @@ HWY_INLINE V combine_short(D d, V a, V b, V c) {
 template <Operation op, Sums sums>
 inline constexpr bool may_lose = (op == Operation::mul && sums == Sums::odd) ||
                                  (op == Operation::fma && (sums == Sums::odd || !HWY_NATIVE_FMA));
+#endif
 
-/// Lanes where it does: the product is not a normal float, or, of an fma, may be beyond them.
+/// Lanes in which a product is not a normal float, or, of an fma, may be beyond them.
 template <Operation op, class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
   using Limits = std::numeric_limits<hn::TFromD<D>>;
@@ -124,7 +125,13 @@ HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
                             hn::Lt(product, hn::Set(d, Limits::min())));
   return op == Operation::fma ? hn::Or(tiny, hn::Ge(product, hn::Set(d, Limits::max()))) : tiny;
 }
-#endif
+
+/// Lanes in which `sum`, a + b rounded to nearest, is not exact (Knuth's two-sum), or one of the three is not finite.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Mask<D> inexact(D d, V a, V b, V sum) {
+  const V b_part = hn::Sub(sum, a);
+  return hn::Not(hn::Eq(hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part)), hn::Zero(d)));
+}
 
 /// Calls f with one of array_operations as a compile-time constant.
 template <class F>

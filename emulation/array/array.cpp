@@ -77,7 +77,7 @@ struct Conversion {
 
   /// The same, and what happened; blocks of values stay for that, since `to` may be where the operands are.
   void tallied(const Plan& plan, std::size_t begin, std::size_t size, Out* to, Tally& part) const {
-    T values[block_size];
+    alignas(cache_line) T values[block_size];
     for (std::size_t i = 0; i < size; i += block_size) {
       const std::size_t at = begin + i, n = std::min(block_size, size - i);
       quantize_lanes(plan, random.from(at), in.data() + at, values, n);

@@ -43,7 +43,7 @@ void with_code(int bytes, F f) {
 /// Words from `begin` on, up to a block of them, as another type.
 template <class T>
 struct Block {
-  T words[block];
+  alignas(cache_line) T words[block];
   std::span<const T> of(const CodeWords& codes, std::size_t begin, std::size_t size) {
     if (codes.size() == 0) return {};
     codes.visit([&](const auto* from) {

@@ -91,6 +91,9 @@ void combine_lanes(Operation op, Sums sums, const float* a, const float* b, cons
                    std::size_t count);
 void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out,
                    std::size_t count);
+/// The same for add, sub, mul and fma of numbers whose products have at most 24 bits. True if `out` holds all results
+/// exactly; otherwise it holds anything: where one is not finite, too.
+bool combine_exact_lanes(Operation op, const float* a, const float* b, const float* c, float* out, std::size_t count);
 
 /// The same from code words to code words, by plans without flushing or stochastic rounding, any number of them:
 /// formats of up to 8 bits, and fp16. False where this CPU does not convert fp16: nothing is done.

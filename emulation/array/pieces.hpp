@@ -20,8 +20,9 @@ namespace halfulp::array {
 
 /// Elements that one thread takes at a time; shorter arrays are not worth a second thread.
 inline constexpr std::size_t grain = std::size_t{1} << 16;
-/// Elements of a block that waits in the first-level cache for its next step.
-inline constexpr std::size_t block_size = 512;
+/// Elements of a block that waits in the first-level cache for its next step: as many random words as are made at a
+/// time, or twice or four times as many.
+inline constexpr std::size_t block_size = 768;
 
 // --- what is refused ---
 
@@ -141,7 +142,7 @@ inline std::uint64_t random_at(const Rounding& rounding, const RandomWords& rand
 template <class Code>
 void encode_codes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, Code* out,
                   std::size_t count) {
-  std::uint32_t codes[block_size];
+  alignas(cache_line) std::uint32_t codes[block_size];
   for (std::size_t i = 0; i < count; i += block_size) {
     const std::size_t size = std::min(block_size, count - i);
     encode_lanes(plan, random.from(i), in + i, codes, size);

@@ -8,6 +8,9 @@
 
 namespace halfulp::array {
 
+/// Where blocks begin, in bytes: a vector that lies in two lines takes twice as long.
+inline constexpr std::size_t cache_line = 64;
+
 /// Whether results are written past the caches: if they and their operands, so many bytes, are as large as what a core
 /// can keep there, the first ones leave the cache before anybody can read them. An ordinary store would first read the
 /// line that it overwrites, a third of all traffic.
@@ -27,9 +30,9 @@ void wait_for_streams();
 /// page ends. 16 KiB are what an Intel Xeon of family 6, model 207, needs; less or much more helped less.
 template <class T>
 void fetch_ahead(const T* from, std::size_t count) {
-  constexpr std::size_t line = 64, ahead = std::size_t{16} << 10;
+  constexpr std::size_t ahead = std::size_t{16} << 10;
   const auto begin = reinterpret_cast<std::uintptr_t>(from) + ahead;  // it may be beyond the end, where nothing happens
-  for (std::size_t i = 0; i < count * sizeof(T); i += line)
+  for (std::size_t i = 0; i < count * sizeof(T); i += cache_line)
     __builtin_prefetch(reinterpret_cast<const void*>(begin + i), 0, 2);  // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -38,11 +41,11 @@ void fetch_ahead(const T* from, std::size_t count) {
 /// themselves.
 template <class Out, class F>
 void through_streams(Out* out, std::size_t count, const F& compute) {
-  constexpr std::size_t line = 64 / sizeof(Out), block = 1024;
-  alignas(64) std::remove_const_t<Out> results[block];
-  const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(out) % 64 / sizeof(Out);
+  constexpr std::size_t block = 1536;  // twice the block_size of pieces.hpp
+  alignas(cache_line) std::remove_const_t<Out> results[block];
+  const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(out) % cache_line / sizeof(Out);
   std::size_t end = misplaced == 0 ? block : block - misplaced;  // of the first block
-  static_assert(block % line == 0);
+  static_assert(block * sizeof(Out) % cache_line == 0);
   for (std::size_t i = 0; i < count; end = i + block) {
     const std::size_t size = std::min(end, count) - i;
     compute(i, size, results);

@@ -33,7 +33,7 @@ struct Sweep {
   }
   /// Rounds four vectors without special values.
   static HWY_INLINE void put(const N& round, const VU (&x)[4], const VU (&random)[4], Out* to) {
-    const std::size_t lanes = hn::Lanes(d);
+    [[maybe_unused]] const std::size_t lanes = hn::Lanes(d);
 #if HALFULP_F16C
     if constexpr (cut == Cut::by_converter && domain == Domain::codes) {
       const hn::Rebind<std::uint16_t, typename N::D> d16;
@@ -55,8 +55,11 @@ struct Sweep {
       return;
     }
 #endif
-    const VU r0 = round.regular(x[0], random[0]), r1 = round.regular(x[1], random[1]),
-             r2 = round.regular(x[2], random[2]), r3 = round.regular(x[3], random[3]);
+    store_four(round.regular(x[0], random[0]), round.regular(x[1], random[1]), round.regular(x[2], random[2]),
+               round.regular(x[3], random[3]), to);
+  }
+  static HWY_INLINE void store_four(VU r0, VU r1, VU r2, VU r3, Out* to) {
+    const std::size_t lanes = hn::Lanes(d);
     if constexpr (domain != Domain::values) return store_codes(du, r0, r1, r2, r3, to);
     else store(r0, to), store(r1, to + lanes), store(r2, to + 2 * lanes), store(r3, to + 3 * lanes);
   }
@@ -88,14 +91,21 @@ struct Sweep {
     const auto own = plan;  // any() does not see it: no call can change it, and its vectors stay in registers
     const N round(own);
     const std::size_t lanes = hn::Lanes(d);
+    [[maybe_unused]] const bool few_subnormal = own.emin <= N::far_below_one;
     const auto word = [words](std::size_t i) { return words + (draws ? i : 0); };
     const auto ordinary = [&](std::size_t i) HALFULP_ATTR_INLINE {
       const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes),
                x3 = load(in + i + 3 * lanes);
+      const auto random_of = [&](std::size_t vector) HALFULP_ATTR_INLINE { return random(word(i + vector * lanes)); };
+      if constexpr (N::has_normal_way) {
+        if (few_subnormal && HWY_LIKELY(round.all_normal(x0, x1, x2, x3))) {
+          store_four(round.normal(x0, random_of(0)), round.normal(x1, random_of(1)), round.normal(x2, random_of(2)),
+                     round.normal(x3, random_of(3)), out + i);
+          return true;
+        }
+      }
       if (HWY_UNLIKELY(round.special(x0, x1, x2, x3))) return false;
-      put(round, {x0, x1, x2, x3},
-          {random(word(i)), random(word(i + lanes)), random(word(i + 2 * lanes)), random(word(i + 3 * lanes))},
-          out + i);
+      put(round, {x0, x1, x2, x3}, {random_of(0), random_of(1), random_of(2), random_of(3)}, out + i);
       return true;
     };
     in_runs(count, 4 * lanes, ordinary,
@@ -121,7 +131,7 @@ HWY_NOINLINE HWY_ATTR void narrow_sharing(const Plan& plan, const RandomStream& 
                                           std::size_t count) {
   PhiloxStream philox(stream.seed, stream.stream);
   HWY_ALIGN std::uint32_t words[PhiloxStream::most_words];
-  HWY_ALIGN std::uint32_t fractions[4 * PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // as in narrow()
+  HWY_ALIGN std::uint32_t fractions[4 * PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // as in narrow_drawing()
   const auto n = static_cast<std::size_t>(stream.roundings_per_word);
   for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
     const std::uint64_t first = stream.first + begin;
@@ -135,33 +145,59 @@ HWY_NOINLINE HWY_ATTR void narrow_sharing(const Plan& plan, const RandomStream& 
   }
 }
 
+/// The random words of a rounding, random_bits of them as fractions of 2^32.
+inline HWY_NOINLINE HWY_ATTR void as_fractions(int random_bits, std::uint32_t* words, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) words[i] <<= 32 - random_bits;
+}
+
+/// narrow() in the stochastic mode, with a word for each element. Words are made a part ahead: so the CPU rounds with
+/// some while it makes the next ones, and waits for neither.
+template <class S, class Plan, class T, class Out>
+HWY_ATTR void narrow_drawing(const Plan& plan, const RandomStream& stream, const T* in, Out* out, std::size_t count) {
+  constexpr std::size_t calls = HALFULP_EMBEDDED_ROUNDING ? 1 : 8;  // shorter vectors make fewer words in a call
+  PhiloxStream philox(stream.seed, stream.stream);
+  HWY_ALIGN std::uint32_t  // a vector may begin with the last word
+      words[2][calls * PhiloxStream::most_words + HWY_MAX_BYTES / 4];
+  const std::size_t part = calls * PhiloxStream::step();
+  std::size_t skipped = stream.first % 4;  // of the first part
+  const auto make = [&](std::size_t begin, std::uint32_t* to) HALFULP_ATTR_INLINE {
+    const std::size_t wanted = calls == 1 ? part : std::min(part, skipped + count - begin);
+    for (std::size_t i = 0; i < wanted; i += PhiloxStream::step()) philox((stream.first + begin + i) / 4, to + i);
+    if (HWY_UNLIKELY(plan.random_bits < 32)) as_fractions(plan.random_bits, to, wanted);
+  };
+  make(0, words[0]);
+  int now = 0;
+  for (std::size_t begin = 0; begin < count; now = 1 - now, skipped = 0) {
+    const std::size_t size = std::min(part - skipped, count - begin);
+    if (begin + size < count) make(begin + size, words[1 - now]);
+    S::all(plan, in + begin, out + begin, size, words[now] + skipped);
+    begin += size;
+  }
+}
+
+/// The same with given words.
+template <class S, class Plan, class T, class Out>
+HWY_NOINLINE HWY_ATTR void narrow_with(const Plan& plan, const std::uint32_t* given, const T* in, Out* out,
+                                       std::size_t count) {
+  constexpr std::size_t part = 256;
+  HWY_ALIGN std::uint32_t words[part + HWY_MAX_BYTES / 4];  // as in narrow_drawing()
+  for (std::size_t begin = 0; begin < count; begin += part) {
+    const std::size_t size = std::min(part, count - begin);
+    std::copy_n(given + begin, size, words);
+    if (plan.random_bits < 32) as_fractions(plan.random_bits, words, size);
+    S::all(plan, in + begin, out + begin, size, words);
+  }
+}
+
 template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain domain>
 HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
                      Out* out, std::size_t count) {
   using S = Sweep<T, Out, mode, cut, careful, domain>;
   const InDirection<S::N::environment> environment;
-  if constexpr (mode != RoundingMode::stochastic) {
-    S::all(plan, in, out, count, nullptr);
-  } else {
-    if (!random.given && random.stream.roundings_per_word > 1)
-      return narrow_sharing<S>(plan, random.stream, in, out, count);
-    // A few words at a time: while the CPU rounds with some, it begins to make the next ones.
-    constexpr std::size_t calls = HALFULP_EMBEDDED_ROUNDING ? 1 : 8;  // shorter vectors make fewer words in a call
-    PhiloxStream philox(random.stream.seed, random.stream.stream);
-    HWY_ALIGN std::uint32_t
-        words[calls * PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // a vector may begin with the last one
-    for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
-      const std::uint64_t first = random.given ? 0 : random.stream.first + begin;
-      const std::size_t skip = first % 4;
-      size = std::min(calls * PhiloxStream::step() - skip, count - begin);
-      if (random.given) std::copy_n(random.given + begin, size, words);
-      else
-        for (std::size_t i = 0; i < skip + size; i += PhiloxStream::step()) philox((first + i) / 4, words + i);
-      if (plan.random_bits < 32)  // random_bits of them, as fractions of 2^32
-        for (std::size_t i = 0; i < size; ++i) words[skip + i] <<= 32 - plan.random_bits;
-      S::all(plan, in + begin, out + begin, size, words + skip);
-    }
-  }
+  if constexpr (mode != RoundingMode::stochastic) S::all(plan, in, out, count, nullptr);
+  else if (random.given) narrow_with<S>(plan, random.given, in, out, count);
+  else if (random.stream.roundings_per_word > 1) narrow_sharing<S>(plan, random.stream, in, out, count);
+  else narrow_drawing<S>(plan, random.stream, in, out, count);
 }
 
 template <class T, class Out, RoundingMode mode, Domain domain>

@@ -43,7 +43,8 @@ NEEDS = {  # by a part of a bug's title
 
 # Vector kernels take most of the time to compile. Tests of these have code without vectors and this CPU's best; all
 # others do without vectors.
-ARRAY_TESTS = {"array", "array_half", "array_short", "array_paths", "array_contract", "block", "block_dot", "products"}
+ARRAYS = {"array", "array_half", "array_short", "array_stochastic", "array_paths", "array_contract"}
+ARRAY_TESTS = ARRAYS | {"block", "block_dot", "products"}
 WITHOUT = {
     True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""),
     False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL",
