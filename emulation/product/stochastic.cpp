@@ -101,7 +101,14 @@ class TileWords {
         for (int round = 2; round < 10; ++round) mix(a, round), mix(b, round), mix(c, round), mix(e, round);
         finish(a, b, r, 0), finish(c, e, q, 0);
       };
-      for (std::size_t r = 0; r < panel_rows; r += 2) rows(r, r + 1);
+      const auto three = [&](std::size_t r, std::size_t q, std::size_t t) HWY_ATTR {
+        Blocks a = start(r, 0), b = start(r, 1), c = start(q, 0), e = start(q, 1), f = start(t, 0), g = start(t, 1);
+#pragma GCC unroll 8  // a loop would copy the words that rounds exchange
+        for (int round = 2; round < 10; ++round)
+          mix(a, round), mix(b, round), mix(c, round), mix(e, round), mix(f, round), mix(g, round);
+        finish(a, b, r, 0), finish(c, e, q, 0), finish(f, g, t, 0);
+      };
+      three(0, 1, 2), three(3, 4, 5), rows(6, 7);
     } else {
       const auto both = [&](std::size_t r, std::size_t part) HWY_ATTR {
         Blocks a = start(r, part), b = start(r, part + 1);
@@ -164,6 +171,16 @@ HWY_INLINE V by_adder(const Rounder& rule, V v, VU word) {
   return hn::CopySign(hn::NegMulAdd(power, scale, hn::BitCast(d, sum)), v);
 }
 
+/// Whether no product of a step is subnormal in the format: then by_integers() serves all of them.
+template <std::size_t rows, std::size_t columns>
+HWY_INLINE bool none_subnormal(const Rounder& rule, const V (&v)[rows][columns]) {
+  VU least = hn::Set(du, ~std::uint32_t{0});  // of the magnitudes less one: zeros are the largest
+  for (const auto& row : v)
+    for (const V x : row) least = hn::Min(least, hn::Sub(hn::BitCast(du, hn::Abs(x)), hn::Set(du, 1)));
+  const VU normal = hn::Sub(hn::BitCast(du, hn::Set(d, rule.emin)), hn::Set(du, 1));
+  return hn::AllFalse(du, hn::Gt(normal, least));
+}
+
 /// The sum of two floats: what it lacks is a fraction of its last place.
 HWY_INLINE V added_stochastically(const Rounder& rule, V x, V y, V sum, VU word) {
 #if HALFULP_EMBEDDED_ROUNDING
@@ -194,11 +211,11 @@ HWY_INLINE V fixed_sum(const Rounder& rule, V rounded, V v) {
 
 template <bool rounds, bool tiny, bool exact_sums, Fix fix>
 struct StochasticSums {
-  static HWY_INLINE V product(const StepRule& rule, V a, V b, const std::uint32_t* words) {
-    const V v = hn::Mul(a, b);
-    if constexpr (!rounds) return v;
+  template <bool adder>
+  static HWY_INLINE V product(const StepRule& rule, V v, const std::uint32_t* words) {
     const VU word = hn::Load(du, words);
-    return fixed_sum<fix>(rule.product, tiny ? by_adder(rule.product, v, word) : by_integers(rule.product, v, word), v);
+    return fixed_sum<fix>(rule.product, adder ? by_adder(rule.product, v, word) : by_integers(rule.product, v, word),
+                          v);
   }
   static HWY_INLINE V sum(const StepRule& rule, V x, V y, const std::uint32_t* words) {
     const V v = hn::Add(x, y);
@@ -219,8 +236,16 @@ struct StochasticSums {
       V column[vectors];
       for (std::size_t j = 0; j < vectors; ++j) column[j] = hn::LoadU(d, b + j * lanes);
       for (std::size_t r = 0; r < panel_rows; ++r)
-        for (std::size_t j = 0; j < vectors; ++j)
-          to[r][j] = product(constants, hn::Set(d, a[r]), column[j], w + r * TileWords::row_words + j * lanes);
+        for (std::size_t j = 0; j < vectors; ++j) to[r][j] = hn::Mul(hn::Set(d, a[r]), column[j]);
+      if constexpr (!rounds) return;
+      const auto round = [&]<bool adder>(Is<adder>) HWY_ATTR {
+        for (std::size_t r = 0; r < panel_rows; ++r)
+          for (std::size_t j = 0; j < vectors; ++j)
+            to[r][j] = product<adder>(constants, to[r][j], w + r * TileWords::row_words + j * lanes);
+      };
+      if constexpr (tiny)
+        if (HWY_UNLIKELY(!none_subnormal(constants.product, to))) return round(Is<true>{});
+      round(Is<false>{});
     };
     multiply(drawn, s);
     drawn += draws.first_term;
