@@ -68,11 +68,13 @@ enum class Sums { nearest, odd, zero, up, down };
 
 /// How sums of an operation are rounded before a rounding in `mode`: to odd serves every mode (Boldo & Melquiond 2008),
 /// those named here have a cheaper way. Where a + b is inexact in a carrier of 2p + 2 bits, the smaller operand is too
-/// small to bring it near a midpoint of the format: the nearest modes may round it in any direction.
+/// small to bring it near a midpoint of the format: the nearest modes may round it in any direction. Where ties go away
+/// from zero anything may be truncated: what is above a midpoint does not come below it, nor what is below it to it.
 constexpr Sums sums_before(RoundingMode mode, Operation op) {
   const bool sum = op == Operation::add || op == Operation::sub;
   if (mode == RoundingMode::nearest_even) return op == Operation::fma ? Sums::odd : Sums::nearest;
-  if (mode == RoundingMode::toward_zero || (sum && is_nearest(mode))) return Sums::zero;
+  const bool away = mode == RoundingMode::nearest_away && op == Operation::fma;
+  if (mode == RoundingMode::toward_zero || (sum && is_nearest(mode)) || away) return Sums::zero;
   if (mode == RoundingMode::toward_positive) return Sums::up;
   return mode == RoundingMode::toward_negative ? Sums::down : Sums::odd;
 }
