@@ -132,8 +132,9 @@ class PhiloxStream {
   }
   /// Two rounds done.
   HWY_INLINE HWY_ATTR Blocks start(std::uint64_t block, bool common) const {
-    const V index = hn::And(hn::Add(hn::Set(d, block), hn::Load(d, lanes_)), hn::Set(d, last_block));
+    V index = hn::Add(hn::Set(d, block), hn::Load(d, lanes_));
     if (HWY_UNLIKELY(!common)) {
+      index = hn::And(index, hn::Set(d, last_block));
       Blocks b{index, hn::ShiftRight<32>(index), hn::Set(d, stream_), hn::Set(d, stream_ >> 32)};
       mix(b, 0), mix(b, 1);
       return b;
