@@ -116,7 +116,7 @@ inline constexpr bool may_lose = (op == Operation::mul && sums == Sums::odd) ||
                                  (op == Operation::fma && (sums == Sums::odd || !HWY_NATIVE_FMA));
 #endif
 
-/// Lanes in which a product is not a normal float, or, of an fma, may be beyond them.
+/// Lanes in which a product is neither a normal float nor an exact zero; `op` fma: or may be beyond floats.
 template <Operation op, class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
   using Limits = std::numeric_limits<hn::TFromD<D>>;

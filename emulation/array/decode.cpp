@@ -79,7 +79,7 @@ HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std:
   const auto by_lanes = [&]<bool linear, bool flushes>() HWY_ATTR {
     widen<linear, flushes>(plan, FourByLanes<Widen<linear, flushes>, Code>{plan}, in, out, count);
   };
-  if constexpr (sizeof(Code) > 1) {  // formats with all exponents of a float do not fit into a byte
+  if constexpr (sizeof(Code) > 1) {  // of bytes only formats with a bias of 127 are linear; the other way serves them
     if constexpr (sizeof(Code) == 2)
       if (plan.linear && !plan.flushes && plan.tail == 16 && plan.sign_shift == 16)
         return widen<true, false>(plan, FourByShift<Code>{plan}, in, out, count);

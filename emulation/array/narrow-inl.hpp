@@ -142,8 +142,8 @@ class Narrow {
   }
 
   /// Where the adder aligns, the last bits of a carrier are what normal numbers lose. It takes half as many
-  /// instructions to add the random bits there, and is worth a look where few numbers are subnormal in the format: from
-  /// far_below_one on.
+  /// instructions to add the random bits there, and is worth a look where few numbers are subnormal in the format: if
+  /// its smallest normal number is at most far_below_one.
   static constexpr bool has_normal_way = cut == Cut::by_adder && mode == RoundingMode::stochastic && !careful &&
                                          sizeof(T) == 4 && domain != Domain::wide_codes;
   static constexpr Bits far_below_one = static_cast<Bits>(Carrier<T>::format.bias - 14)

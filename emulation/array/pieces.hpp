@@ -20,9 +20,6 @@ namespace halfulp::array {
 
 /// Elements that one thread takes at a time; shorter arrays are not worth a second thread.
 inline constexpr std::size_t grain = std::size_t{1} << 16;
-/// Elements of a block that waits in the first-level cache for its next step: as many random words as are made at a
-/// time, or twice or four times as many.
-inline constexpr std::size_t block_size = 768;
 
 // --- what is refused ---
 

@@ -8,6 +8,9 @@
 
 namespace halfulp::array {
 
+/// Elements of a block that waits in the first-level cache for its next step: a multiple of the random words that are
+/// made at a time, whatever the vectors.
+inline constexpr std::size_t block_size = 768;
 /// Where blocks begin, in bytes: a vector that lies in two lines takes twice as long.
 inline constexpr std::size_t cache_line = 64;
 
@@ -41,7 +44,7 @@ void fetch_ahead(const T* from, std::size_t count) {
 /// themselves.
 template <class Out, class F>
 void through_streams(Out* out, std::size_t count, const F& compute) {
-  constexpr std::size_t block = 1536;  // twice the block_size of pieces.hpp
+  constexpr std::size_t block = 2 * block_size;
   alignas(cache_line) std::remove_const_t<Out> results[block];
   const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(out) % cache_line / sizeof(Out);
   std::size_t end = misplaced == 0 ? block : block - misplaced;  // of the first block

@@ -207,9 +207,7 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
     narrow<T, Out, mode, cut, careful, domain>(plan, random, in, out, count);
   };
   const bool careful = plan.flushes || plan.unsigned_zero;
-  // Linear formats have all of the carrier's exponents: none fits into a byte.
-  constexpr bool may_be_linear = domain == Domain::values || sizeof(Out) > 1;
-  if constexpr (may_be_linear && sizeof(T) == 4 && (domain == Domain::values || sizeof(Out) == 2)) {
+  if constexpr (sizeof(T) == 4 && (domain == Domain::values || sizeof(Out) == 2)) {
     if (plan.upper_half) return with.template operator()<Cut::at_half, false>();
 #if HALFULP_F16C
     if constexpr (mode == RoundingMode::nearest_even || mode == RoundingMode::toward_zero ||
@@ -217,10 +215,11 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
       if (plan.converter) return with.template operator()<Cut::by_converter, false>();
 #endif
   }
-  if constexpr (may_be_linear) {
-    if (plan.linear && careful) return with.template operator()<Cut::below_tail, true>();
+  // Of bytes only formats with a bias of 127 are linear (e4m3b127), too few for a way of their own.
+  constexpr bool bytes = domain != Domain::values && sizeof(Out) == 1;
+  if (plan.linear && (bytes || careful)) return with.template operator()<Cut::below_tail, true>();
+  if constexpr (!bytes)
     if (plan.linear) return with.template operator()<Cut::below_tail, false>();
-  }
 #if HALFULP_EMBEDDED_ROUNDING
   if constexpr (sizeof(T) == 4 && sizeof(Out) == 1 && goes_by_halves(mode))
     if (plan.halves && !careful) return with.template operator()<Cut::by_halves, false>();

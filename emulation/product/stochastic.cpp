@@ -90,7 +90,7 @@ class TileWords {
     };
     put(low.c0, high.c0, 0), put(low.c1, high.c1, 1), put(low.c2, high.c2, 2), put(low.c3, high.c3, 3);
   }
-  /// Two rows at a time, or two parts of a row where registers are few: a single one would wait for its own
+  /// Three rows at a time, or two parts of a row where registers are few: a single one would wait for its own
   /// multiplications.
   HWY_ATTR HWY_NOINLINE void draw(std::uint64_t block) {
     block_ = block;

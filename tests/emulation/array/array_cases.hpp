@@ -58,9 +58,9 @@ inline std::uint64_t shared_bits(std::uint64_t seed, std::uint64_t number, std::
 inline std::vector<FloatFormat> formats() {
   std::vector<FloatFormat> all;
   for (const NamedFormat& row : catalogue()) all.push_back(row.format);
-  for (const auto& name :
-       {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite",
-        "e3m20", "e5m22", "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
+  for (const auto& name : {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3",
+                           "e4m0finite", "e1m3finite", "e4m3b127", "e5m2b127", "e2m3b127finite", "e3m20", "e5m22",
+                           "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
     all.push_back(parse_format(name));
   return all;
 }

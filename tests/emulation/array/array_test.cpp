@@ -87,7 +87,7 @@ TEST_P(Arrays, decode_every_code) {
 }
 
 TEST_P(Arrays, arithmetic_on_all_pairs_of_narrow_formats) {
-  for (const auto& name : {"e4m3", "e5m2", "e2m1", "e3m4", "e5m2fnuz", "p3109k8p3", "e7m0finite"}) {
+  for (const auto& name : {"e4m3", "e5m2", "e2m1", "e3m4", "e5m2fnuz", "p3109k8p3", "e7m0finite", "e4m3b127"}) {
     const FloatFormat f = parse_format(name);
     const std::size_t n = f.code_mask() + 1;
     std::vector<std::uint8_t> a(n * n), b(n * n), c(n * n);
