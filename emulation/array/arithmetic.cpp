@@ -54,6 +54,8 @@ HWY_ATTR void combine_in(Operation operation, Sums rounding, const float* a, con
                 HWY_ATTR { combine_all<op, sums>(a, b, c, out, count); });
 }
 
+/// combine_exact_lanes() of kernels.hpp: products of at most 24 bits are exact if they are normal floats, sums if a
+/// two-sum leaves nothing.
 template <Operation op>
 HWY_NOINLINE HWY_ATTR bool combine_all_exactly(const float* a, const float* b, const float* c, float* out,
                                                std::size_t count) {
