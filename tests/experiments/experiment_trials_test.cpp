@@ -117,9 +117,10 @@ TEST_P(EveryExperiment, SaysTheSameWithAStore) {
 }
 
 /// The digest of all records of each kind. One that changes under a version that stays means that stores give results
-/// which this program would not compute: raise the version where the kind is declared, then change the line here.
-const std::map<std::string, std::string>& digests() {
-  static const std::map<std::string, std::string> all{
+/// which this program would not compute: raise the version where the kind is declared, then change the line here. Boost's
+/// functions of 113 bits differ in their last digits from version to version: such kinds have a line for each.
+const std::multimap<std::string, std::string>& digests() {
+  static const std::multimap<std::string, std::string> all{
       {"training sampled_training-2", "4f4dce494785dce9"},
       {"training training-2", "d8c1a5a347ea59c8"},
       {"finetune sampled_training-2", "d9caf14d7ae33a1e"},
@@ -140,8 +141,10 @@ const std::map<std::string, std::string>& digests() {
       {"accumulation ones-1", "c8222acf5d38c4ac"},
       {"accumulation sums-1", "58f8190ecc1f47dd"},
       {"operators operator_gradients-1", "d1e504bfa0519652"},
-      {"operators operators-1", "ee37c46b39f1a006"},
-      {"operators inside-1", "0bab94a0035ebdc8"},
+      {"operators operators-1", "ee37c46b39f1a006"},  // Boost 1.74
+      {"operators operators-1", "a47dceb7a74abc95"},  // Boost 1.83
+      {"operators inside-1", "0bab94a0035ebdc8"},     // Boost 1.74
+      {"operators inside-1", "1b5abe1e8ff3e657"},     // Boost 1.83
       {"operators models-1", "952f41ed90dae326"},
       {"position_ids positions-1", "cd1d39c244ca8418"},
       {"conversions chains-1", "e91c28885b2326c3"},
@@ -171,8 +174,8 @@ TEST_P(EveryExperiment, ChangesItsRecordsOnlyWithTheirVersion) {
     for (const std::string& record : all) records += record + "\n";
     const std::string name = GetParam().experiment + " " + kind;
     const std::string digest = fmt::format("{:016x}", verify::chunk_digest(std::as_bytes(std::span(records))));
-    const auto expected = digests().find(name);
-    EXPECT_TRUE(expected != digests().end() && expected->second == digest)
+    const auto [first, last] = digests().equal_range(name);
+    EXPECT_TRUE(std::any_of(first, last, [&](const auto& row) { return row.second == digest; }))
         << "    {\"" << name << "\", \"" << digest << "\"},";
   }
 }
