@@ -69,8 +69,7 @@ template <class V>
 void fields(V& v, OperatorErrors& e) {
   constexpr std::streamsize digits = 37;
   const auto real = spelled([](const std::string& text) { return Real(text); },
-                            [](const Real& x) { return x.str(digits); },
-                            "a number in quotes");
+                            [](const Real& x) { return x.str(digits); }, "a number in quotes");
   v("squares", e.squares, real);
   v("exact_squares", e.exact_squares, real);
   v("worst", e.worst);

@@ -117,8 +117,8 @@ TEST_P(EveryExperiment, SaysTheSameWithAStore) {
 }
 
 /// The digest of all records of each kind. One that changes under a version that stays means that stores give results
-/// which this program would not compute: raise the version where the kind is declared, then change the line here. Boost's
-/// functions of 113 bits differ in their last digits from version to version: such kinds have a line for each.
+/// which this program would not compute: raise the version where the kind is declared, then change the line here.
+/// Boost's functions of 113 bits differ in their last digits from version to version: such kinds have a line for each.
 const std::multimap<std::string, std::string>& digests() {
   static const std::multimap<std::string, std::string> all{
       {"training sampled_training-2", "4f4dce494785dce9"},
