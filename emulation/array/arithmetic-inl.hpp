@@ -126,11 +126,10 @@ HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
   return op == Operation::fma ? hn::Or(tiny, hn::Ge(product, hn::Set(d, Limits::max()))) : tiny;
 }
 
-/// Lanes in which `sum`, a + b rounded to nearest, is not exact (Knuth's two-sum), or one of the three is not finite.
+/// Lanes in which `sum`, a + b rounded to nearest, is not exact, or one of the three is not finite.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Mask<D> inexact(D d, V a, V b, V sum) {
-  const V b_part = hn::Sub(sum, a);
-  return hn::Not(hn::Eq(hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part)), hn::Zero(d)));
+  return hn::Not(hn::Eq(error_of_sum(d, a, b, sum), hn::Zero(d)));  // NaN equals nothing
 }
 
 /// Calls f with one of array_operations as a compile-time constant.

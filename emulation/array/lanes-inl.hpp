@@ -154,6 +154,14 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
 #endif
 }
 
+/// a + b - sum, exactly, where sum is a + b rounded to nearest (Knuth's two-sum). NaN where one of the three is not
+/// finite.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V error_of_sum(D, V a, V b, V sum) {
+  const V b_part = hn::Sub(sum, a);
+  return hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
+}
+
 #if !HALFULP_EMBEDDED_ROUNDING
 /// Lanes in which sum is a + b truncated, and less than that, in an environment that truncates. Then sum - a is not b:
 /// it is exact where a is the larger operand, and otherwise truncated below b. NaN and infinities have lost nothing.
@@ -182,8 +190,7 @@ HWY_INLINE V add_to_odd(D d, V a, V b) {
   const V sum = hn::Add(a, b);
   if constexpr (environment == to_zero) return odd_if_truncated(d, a, b, sum);
   const hn::RebindToSigned<D> di;
-  const V b_part = hn::Sub(sum, a);
-  const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
+  const V error = error_of_sum(d, a, b, sum);
   const auto lost = hn::RebindMask(di, hn::Gt(hn::Abs(error), hn::Zero(d)));  // NaN is none
   const auto opposed = hn::Lt(hn::BitCast(di, hn::Xor(error, sum)), hn::Zero(di));
   const auto cut = sub_one_if(di, hn::And(lost, opposed), hn::BitCast(di, sum));

@@ -108,6 +108,7 @@ class TileWords {
           mix(a, round), mix(b, round), mix(c, round), mix(e, round), mix(f, round), mix(g, round);
         finish(a, b, r, 0), finish(c, e, q, 0), finish(f, g, t, 0);
       };
+      static_assert(panel_rows == 8);
       three(0, 1, 2), three(3, 4, 5), rows(6, 7);
     } else {
       const auto both = [&](std::size_t r, std::size_t part) HWY_ATTR {

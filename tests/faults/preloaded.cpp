@@ -258,8 +258,8 @@ int fstat64(int fd, struct stat64* status) {
 }
 int fstat(int fd, struct stat* status) { return fstat64(fd, reinterpret_cast<struct stat64*>(status)); }
 
-/// oneTBB 2022.1 spins for ever where its allocator gets no memory at first, in the smallest program. Nothing of ours
-/// could end that: from this version on the allocator's own calls are left alone.
+/// oneTBB 2022.1 spins for ever if its allocator's first call of mmap fails. The smallest program does so too: no code
+/// of ours could prevent it. From this version on, no call of that allocator fails here.
 static bool spins_without(const void* caller) {
   using Version = int();
   static Version* const version = reinterpret_cast<Version*>(dlsym(RTLD_DEFAULT, "TBB_runtime_interface_version"));

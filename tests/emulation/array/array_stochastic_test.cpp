@@ -54,14 +54,17 @@ TEST_P(Arrays, stochastic_rounding_of_normal_numbers_and_a_few_others) {
     }
     std::vector<float> out(in.size());
     std::vector<std::uint16_t> codes(in.size());
+    std::vector<std::uint8_t> bytes(f.storage_bits() <= 8 ? in.size() : 0);
     for (const Rounding& r : stochastic_roundings()) {
       quantize(f, r, in, out, stream);
       encode<float, std::uint16_t>(f, r, in, codes, stream);
+      if (!bytes.empty()) encode<float, std::uint8_t>(f, r, in, bytes, stream);
       Rounding back;
       back.nan = r.nan;
       for (std::size_t i = 0; i < in.size(); ++i) {
         const std::uint64_t wanted = convert(fp32, f, r, std::bit_cast<std::uint32_t>(in[i]), bits_at(i)).code;
         ASSERT_EQ(codes[i], wanted) << text(f, r) << std::hexfloat << " " << in[i];
+        if (!bytes.empty()) { ASSERT_EQ(bytes[i], wanted) << text(f, r) << std::hexfloat << " " << in[i]; }
         ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), convert(f, fp32, back, wanted).code)
             << text(f, r) << std::hexfloat << " " << in[i];
       }
