@@ -48,6 +48,15 @@ nlohmann::json resolved(const nlohmann::json& schema, nlohmann::json node) {
   return node;
 }
 
+using Adapter = valijson::adapters::NlohmannJsonAdapter;
+
+/// Whether a value satisfies a part of the schema that refers to no other.
+bool satisfies(const nlohmann::json& schema_json, const nlohmann::json& value) {
+  valijson::Schema schema;
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);
+  return valijson::Validator(valijson::Validator::kStrongTypes).validate(schema, Adapter(value), nullptr);
+}
+
 /// "one of pass, fail", "number or one of NaN": what the schema accepts in a place, as far as that is said in a few
 /// words.
 std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) {
@@ -57,8 +66,11 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
     text += (text.empty() ? "" : separator) + word;
   };
   if (node.contains("enum")) {
-    for (const auto& value : node["enum"]) add(value.is_string() ? value.get<std::string>() : value.dump(), ", ");
-    return "one of " + text;
+    const nlohmann::json type = node.contains("type") ? nlohmann::json{{"type", node["type"]}}
+                                                      : nlohmann::json::object();
+    for (const auto& value : node["enum"])
+      if (satisfies(type, value)) add(value.is_string() ? value.get<std::string>() : value.dump(), ", ");
+    return (text.find(',') == std::string::npos ? "" : "one of ") + text;
   }
   if (node.contains("oneOf"))
     for (const auto& alternative : node["oneOf"]) add(accepted(schema, alternative), " or ");
@@ -70,13 +82,30 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
   return text;
 }
 
-using Adapter = valijson::adapters::NlohmannJsonAdapter;
+/// What a schema says of an object: the node itself, and what its if-then-else adds for the kind that the object is,
+/// the most special last.
+std::vector<nlohmann::json> kinds(const nlohmann::json& schema, const nlohmann::json& node,
+                                  const nlohmann::json& object) {
+  std::vector<nlohmann::json> found{node};
+  while (found.back().contains("if")) {
+    const char* const branch = satisfies(found.back()["if"], object) ? "then" : "else";
+    found.push_back(resolved(schema, found.back().value(branch, nlohmann::json::object())));
+  }
+  return found;
+}
 
-/// Whether a value satisfies a part of the schema that refers to no other.
-bool satisfies(const nlohmann::json& schema_json, const nlohmann::json& value) {
-  valijson::Schema schema;
-  valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);
-  return valijson::Validator(valijson::Validator::kStrongTypes).validate(schema, Adapter(value), nullptr);
+/// What all of them say of a member or an element, the most special last; null if none says anything.
+nlohmann::json member(const nlohmann::json& schema, const std::vector<nlohmann::json>& kinds,
+                      const std::string& token) {
+  nlohmann::json found;
+  for (const nlohmann::json& node : kinds) {
+    const nlohmann::json others = node.value("additionalProperties", nlohmann::json());
+    if (node.contains("properties") && node["properties"].contains(token))
+      found.update(resolved(schema, node["properties"][token]));
+    else if (node.contains("items")) found.update(resolved(schema, node["items"]));
+    else if (others.is_object()) found.update(resolved(schema, others));
+  }
+  return found;
 }
 
 /// "; accepted: ..." for the place of a report that an error is about; empty where the schema does not say it shortly.
@@ -86,17 +115,10 @@ std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& repo
   std::string where;
   for (std::size_t i = 1; i < context.size(); ++i) {
     const std::string token = unbracketed(context[i]);
-    if (node.contains("if")) {  // two kinds of object, of which one has members that the other has not
-      const bool is_first = satisfies(node["if"], report.at(nlohmann::json::json_pointer(where)));
-      node = resolved(schema, node[is_first ? "then" : "else"]);
-    }
+    const nlohmann::json& object = report.at(nlohmann::json::json_pointer(where));
+    node = member(schema, kinds(schema, node, object), token);
+    if (node.is_null()) return {};
     where += "/" + token;
-    if (node.contains("properties") && node["properties"].contains(token)) node = node["properties"][token];
-    else if (node.contains("items")) node = node["items"];
-    else if (node.contains("additionalProperties") && node["additionalProperties"].is_object())
-      node = node["additionalProperties"];
-    else return {};
-    node = resolved(schema, node);
   }
   const std::string text = accepted(schema, node);
   return text.empty() || text == "object" || text == "array" ? "" : "; accepted: " + text;
