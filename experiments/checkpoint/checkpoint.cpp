@@ -141,8 +141,7 @@ class Inspection {
       const ModelTensor& t = *e.survey.tensor;
       const Facts& f = e.survey.facts;
       const std::uint64_t finite = t.count - f.nan - f.infinite;
-      table.row({t.name, e.layer, e.role, t.stored_as(), shape_words(t.shape), t.count, t.bytes,
-                 number(static_cast<double>(f.amax)),
+      table.row({t.name, e.layer, e.role, t.stored_as(), shape_words(t.shape), t.count, t.bytes, number(f.amax),
                  finite ? number(std::sqrt(f.squares / static_cast<double>(finite))) : Json(), share(f.zeros, t.count),
                  f.nan, f.infinite, f.columns ? Json(f.outlier_columns) : Json(),
                  f.columns ? share(f.outlier_columns, f.columns) : Json()});

@@ -37,7 +37,10 @@ std::vector<Parameter> difference_parameters() {
 }
 
 /// Whether two values are the same; zeros of both signs are.
-bool is_same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+template <class T>
+bool is_same(T a, T b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
 
 /// One way in which one tensor can have come from the other.
 struct Cast {
@@ -76,22 +79,26 @@ struct Pair {
 };
 
 /// |a - b| in ulps of a format at b.
-double ulps_between(float a, float b, const FloatFormat& f) {
+double ulps_between(double a, double b, const FloatFormat& f) {
   const int exponent = b == 0 ? f.emin() : std::max(std::ilogb(b), f.emin());
-  return std::fabs(static_cast<double>(a) - static_cast<double>(b)) /
-         FloatFormat::power_of_two(std::min(exponent, f.emax()) - f.fraction_bits);
+  return std::fabs(a - b) / FloatFormat::power_of_two(std::min(exponent, f.emax()) - f.fraction_bits);
 }
 
 /// The format with the coarser steps; of code words with scales fp32, in which their values are.
 FloatFormat coarser(const ModelTensor& a, const ModelTensor& b) {
   const FloatFormat fa = a.format() ? *a.format() : fp32, fb = b.format() ? *b.format() : fp32;
-  const FloatFormat f = fa.fraction_bits < fb.fraction_bits ? fa : fb;
-  return f == fp64 ? fp32 : f;
+  return fa.fraction_bits < fb.fraction_bits ? fa : fb;
 }
 
-/// Reads a part of the tensor as floats.
+/// Reads a part of a tensor: as doubles where they have to be exact, else as floats.
 void read_part(const ModelTensor& tensor, const MatrixView& view, const Part& part, std::vector<float>& to) {
   gather(view, part, to, [&](std::uint64_t at, auto some) { tensor.read(at, some); });
+}
+void read_part(const ModelTensor& tensor, const MatrixView& view, const Part& part, std::vector<double>& to) {
+  PartValues values;
+  read_part(tensor, view, part, values);
+  if (tensor.is_wide()) to = std::move(values.exact);
+  else to.assign(values.floats.begin(), values.floats.end());
 }
 
 bool have_same_bytes(const TensorFiles& files, const StoredTensor& a, const TensorFiles& against,
@@ -108,31 +115,41 @@ bool have_same_bytes(const TensorFiles& files, const StoredTensor& a, const Tens
   return std::ranges::find(differ, 1) == differ.end();
 }
 
+/// What one part of one tensor is beside that of the other.
+struct OfPart {
+  std::uint64_t different = 0;
+  double ulps = 0;
+  Loss loss;
+};
+template <class T>
+OfPart measure(const Pair& pair, const MatrixView& view, const Part& part) {
+  OfPart of;
+  std::vector<T> a, b;
+  read_part(*pair.ours, view, part, a), read_part(*pair.theirs, view, part, b);
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if (is_same(a[k], b[k])) continue;
+    ++of.different;
+    if (std::isfinite(a[k]) && std::isfinite(b[k]))
+      of.ulps = std::max(of.ulps, ulps_between(static_cast<double>(a[k]), static_cast<double>(b[k]), pair.ulps_of));
+  }
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if constexpr (std::is_same_v<T, float>) {
+    const ElementRun run = element_run({-infinity, infinity}, 1);
+    add_losses(of.loss, b, a, one_block(a.size()), {&run, 1}, sum_of_squares(b));
+  } else {
+    for (std::size_t k = 0; k < a.size(); ++k) of.loss.count(b[k], a[k], {-infinity, infinity});
+  }
+  return of;
+}
+
 void measure(Pair& pair) {
   pair.ulps_of = coarser(*pair.ours, *pair.theirs);
   const MatrixView view = view_of(pair.ours->shape);
   const std::vector<Part> parts = pair.ours->count == 0 ? std::vector<Part>() : parts_of(view, {}, false);
-  struct OfPart {
-    std::uint64_t different = 0;
-    double ulps = 0;
-    Loss loss;
-  };
+  const bool wide = pair.ours->is_wide() || pair.theirs->is_wide();
   const auto all = parallel_map(parts.size(), [&](std::size_t i) {
-    return tbb::this_task_arena::isolate([&] {
-      OfPart of;
-      std::vector<float> a, b;
-      read_part(*pair.ours, view, parts[i], a), read_part(*pair.theirs, view, parts[i], b);
-      for (std::size_t k = 0; k < a.size(); ++k) {
-        if (is_same(a[k], b[k])) continue;
-        ++of.different;
-        if (std::isfinite(a[k]) && std::isfinite(b[k]))
-          of.ulps = std::max(of.ulps, ulps_between(a[k], b[k], pair.ulps_of));
-      }
-      constexpr double infinity = std::numeric_limits<double>::infinity();
-      const ElementRun run = element_run({-infinity, infinity}, 1);
-      add_losses(of.loss, b, a, one_block(a.size()), {&run, 1}, sum_of_squares(b));
-      return of;
-    });
+    return tbb::this_task_arena::isolate(
+        [&] { return wide ? measure<double>(pair, view, parts[i]) : measure<float>(pair, view, parts[i]); });
   });
   for (const OfPart& of : all)
     pair.different += of.different, pair.ulps = std::max(pair.ulps, of.ulps), pair.loss.add(of.loss);
@@ -167,9 +184,11 @@ bool explains(const Cast& cast, const ModelTensor& from, const ModelTensor& to, 
       if (to.encoded) rounding.read_as(*to.encoded->layout, part);
       // What a dtype does not hold exactly was rounded to it.
       if (to.format() && *to.format() != fp64) quantize(*to.format(), {}, part.after, std::span<float>(part.after));
-      std::vector<float> wanted;
-      read_part(to, rounding.view(), parts[i], wanted);
-      if (!std::equal(wanted.begin(), wanted.end(), part.after.begin(), is_same)) same = false;
+      const auto agrees = [&]<class T>(std::vector<T> wanted) {
+        read_part(to, rounding.view(), parts[i], wanted);
+        return std::ranges::equal(wanted, part.after, [](T x, float y) { return is_same(x, static_cast<T>(y)); });
+      };
+      if (!(to.is_wide() ? agrees(std::vector<double>()) : agrees(std::vector<float>()))) same = false;
     });
     return 0;
   });
@@ -210,6 +229,7 @@ void explain(Pair& pair, const std::vector<Cast>& casts) {
   }
 }
 
+std::string described(const StoredTensor& t) { return fmt::format("{} [{}]", t.type->name, fmt::join(t.shape, ", ")); }
 std::string described(const ModelTensor& t) { return fmt::format("{} [{}]", t.stored_as(), fmt::join(t.shape, ", ")); }
 
 /// The table `differences`.
@@ -306,11 +326,10 @@ void compare(const Config& config, Run& run) {
       ++others;
       continue;
     }
-    const auto text = [](const StoredTensor& s) {
-      return fmt::format("{} [{}]", s.type->name, fmt::join(s.shape, ", "));
-    };
-    apart.row({t->name, text(*t), other ? Json(text(*other)) : Json()});
+    apart.row({t->name, described(*t), other ? Json(described(*other)) : Json()});
   }
+  for (const StoredTensor* t : theirs.others())
+    if (wanted.match(t->name) && !ours.files().find(t->name)) apart.row({t->name, nullptr, described(*t)});
 
   TimedProgress progress(run);
   (void)parallel_map(pairs.size(), [&](std::size_t i) {

@@ -127,7 +127,7 @@ std::vector<OutputRow> look_at(const Layer& layer, const std::vector<ChosenForma
   layer.inputs->read(0, x);
   const ModelTensor& weight = *layer.entry->survey.tensor;
   const Facts& facts = layer.entry->survey.facts;
-  const float amax = facts.infinite ? std::numeric_limits<float>::infinity() : facts.amax;
+  const float amax = facts.infinite ? std::numeric_limits<float>::infinity() : static_cast<float>(facts.amax);
 
   struct Prepared {
     training::Storage storage;

@@ -53,13 +53,33 @@ std::vector<Part> parts_of(const MatrixView& view, const std::vector<const AnyFo
   return parts;
 }
 
+ValueRange value_range(ValueRange elements, const BlockStep& step) {
+  const auto value = static_cast<double>(step.value);
+  return {(elements.low - step.zero) * value, (elements.high - step.zero) * value};
+}
+
 ElementRun value_run(ValueRange elements, const BlockStep& step) {
   ElementRun run = element_run({elements.low - step.zero, elements.high - step.zero}, step.value);
   run.scale = 1;
   return run;
 }
 
+void read_part(const ModelTensor& tensor, const MatrixView& view, const Part& part, PartValues& to) {
+  const auto read = [&](std::uint64_t at, auto some) { tensor.read(at, some); };
+  gather(view, part, to.floats, read);
+  to.exact.clear();
+  if (tensor.is_wide()) gather(view, part, to.exact, read);
+}
+
 BlockGrid one_block(std::size_t count) { return {1, count, 1, count, 1, 1}; }
+
+void add_losses(Loss& loss, std::span<const double> before, std::span<const float> elements, const BlockGrid& grid,
+                std::span<const ElementRun> runs, std::span<const ValueRange> ranges) {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::size_t block = grid.index(i / grid.columns, i % grid.columns);
+    loss.count(before[i], static_cast<double>(elements[i] * runs[block].scale), ranges[block]);
+  }
+}
 
 void add_losses(Loss& loss, std::span<const float> before, std::span<const float> elements, const BlockGrid& grid,
                 std::span<const ElementRun> runs, double squares) {

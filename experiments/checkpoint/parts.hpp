@@ -2,6 +2,7 @@
 // memory as a whole.
 #pragma once
 
+#include <halfulp/data/model_tensors.hpp>
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/experiments/losses.hpp>
 
@@ -46,7 +47,16 @@ void gather(const MatrixView& view, const Part& part, std::vector<T>& to, Read r
     read(first + row * view.columns, std::span<T>(to).subspan(row * part.columns, part.columns));
 }
 
-/// A run of values that have their block's scale already: what the block can hold.
+/// The numbers of a part. Those of fp64 are there twice: rounded to odd, as ModelTensor::read gives them, and exactly.
+struct PartValues {
+  std::vector<float> floats;
+  std::vector<double> exact;  ///< of other tensors empty: floats are exact
+};
+void read_part(const ModelTensor& tensor, const MatrixView& view, const Part& part, PartValues& to);
+
+/// What a block can hold of values, from what its elements can.
+ValueRange value_range(ValueRange elements, const BlockStep& step);
+/// The same as a run of values, which have their block's scale already.
 ElementRun value_run(ValueRange elements, const BlockStep& step);
 /// All `count` elements of some values in one block.
 BlockGrid one_block(std::size_t count);
@@ -55,5 +65,8 @@ BlockGrid one_block(std::size_t count);
 /// one of them is not.
 void add_losses(Loss& loss, std::span<const float> before, std::span<const float> elements, const BlockGrid& grid,
                 std::span<const ElementRun> runs, double squares);
+/// The same of numbers of fp64, one by one: `ranges` are those of the values of each block.
+void add_losses(Loss& loss, std::span<const double> before, std::span<const float> elements, const BlockGrid& grid,
+                std::span<const ElementRun> runs, std::span<const ValueRange> ranges);
 
 }  // namespace halfulp::checkpoint

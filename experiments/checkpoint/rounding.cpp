@@ -13,9 +13,10 @@
 
 namespace halfulp::checkpoint {
 
-RoundingMode rounding_of_doubles(const AnyFormat& format) {
-  const auto* const plain = std::get_if<FloatFormat>(&format);
-  return plain && plain->precision() > fp32.precision() - 2 ? RoundingMode::nearest_even : RoundingMode::to_odd;
+void add_losses(Loss& loss, const RoundedPart& part) {
+  const auto& [floats, exact] = part.before;
+  if (exact.empty()) add_losses(loss, floats, part.after, part.grid, part.runs, sum_of_squares(floats));
+  else add_losses(loss, exact, part.after, part.grid, part.runs, part.ranges);
 }
 
 TensorRounding::TensorRounding(const ModelTensor& tensor, const AnyFormat& format, const Rounding& rounding,
@@ -31,8 +32,7 @@ void TensorRounding::prepare() {
   const auto of_parts = parallel_map(parts_.size(), [&](std::size_t i) {
     return tbb::this_task_arena::isolate([&] {
       std::vector<float> values;
-      gather(view_, parts_[i], values,
-             [&](std::uint64_t at, auto some) { tensor_.read(at, some, rounding_of_doubles(format_)); });
+      gather(view_, parts_[i], values, [&](std::uint64_t at, auto some) { tensor_.read(at, some); });
       const float all = largest_magnitude(values);
       if (!std::isnan(all)) return std::pair{all, false};
       std::erase_if(values, [](float x) { return std::isnan(x); });
@@ -47,25 +47,35 @@ void TensorRounding::prepare() {
 }
 
 void TensorRounding::round(const Part& part, RoundedPart& out) const {
-  gather(view_, part, out.before,
-         [&](std::uint64_t at, auto some) { tensor_.read(at, some, rounding_of_doubles(format_)); });
-  out.after.resize(out.before.size()), out.runs.clear();
+  read_part(tensor_, view_, part, out.before);
+  const auto& [floats, exact] = out.before;
+  out.after.resize(floats.size()), out.runs.clear(), out.ranges.clear();
   RandomStream random = random_;
   random.first += first_row(part) * view_.columns;
   if (!block()) {
     const auto& plain = std::get<FloatFormat>(format_);
     const double most = plain.value(plain.max_finite());
-    quantize(plain, rounding_, out.before, std::span<float>(out.after), random);
-    out.grid = one_block(out.before.size());
-    out.runs.push_back(element_run({plain.is_signed ? -most : -std::numeric_limits<double>::infinity(), most}, 1));
+    if (exact.empty()) {
+      quantize(plain, rounding_, floats, std::span<float>(out.after), random);
+    } else {
+      std::vector<double> rounded(exact.size());
+      quantize(plain, rounding_, exact, std::span<double>(rounded), random);
+      std::ranges::transform(rounded, out.after.begin(), [](double x) { return static_cast<float>(x); });
+    }
+    out.grid = one_block(floats.size());
+    out.ranges.push_back({plain.is_signed ? -most : -std::numeric_limits<double>::infinity(), most});
+    out.runs.push_back(element_run(out.ranges.back(), 1));
     return;
   }
   const BlockFormat& f = *block();
   const ValueRange range = range_of(f.element);
-  quantize_blocks(f, rounding_, out.before, part.rows, part.columns, out.array, BlockOptions{random, shared_});
+  quantize_blocks(f, rounding_, floats, part.rows, part.columns, out.array, BlockOptions{random, shared_});
   dequantize_blocks(out.array, out.after);
   out.grid = block_grid(f, part.rows, part.columns);
-  for (std::size_t i = 0; i < out.grid.count(); ++i) out.runs.push_back(value_run(range, out.array.step(i)));
+  for (std::size_t i = 0; i < out.grid.count(); ++i) {
+    const BlockStep step = out.array.step(i);
+    out.runs.push_back(value_run(range, step)), out.ranges.push_back(value_range(range, step));
+  }
 }
 
 void TensorRounding::read_as(const StorageLayout& layout, RoundedPart& part) const {
@@ -77,7 +87,7 @@ void TensorRounding::read_as(const StorageLayout& layout, RoundedPart& part) con
     BlockStep step = array.step(i);
     const auto of_block = static_cast<float>(f.scale.value(array.scales[i]));
     scales[i] = step.value = scale_as_read(layout, of_block, array.tensor_scale, amax_);
-    part.runs[i] = value_run(range_of(f.element), step);
+    part.runs[i] = value_run(range_of(f.element), step), part.ranges[i] = value_range(range_of(f.element), step);
   }
   for (std::size_t i = 0; i < part.after.size(); ++i)
     part.after[i] = static_cast<float>(f.element.value(array.codes[i])) *

@@ -12,17 +12,18 @@
 
 namespace halfulp::checkpoint {
 
-/// How fp64 is rounded to floats that are then rounded to a format: to odd where two roundings are one so (of two bits
-/// fewer: Boldo & Melquiond 2008), else to nearest even.
-RoundingMode rounding_of_doubles(const AnyFormat& format);
-
 /// What one part of a tensor became. Memory is kept from part to part.
 struct RoundedPart {
-  std::vector<float> before, after;
-  BlockGrid grid;                ///< of the blocks, or one block
-  std::vector<ElementRun> runs;  ///< what each block can hold; values have the scales already
-  BlockArray array;              ///< of block formats
+  PartValues before;
+  std::vector<float> after;
+  BlockGrid grid;                  ///< of the blocks, or one block
+  std::vector<ElementRun> runs;    ///< what each block can hold; values have the scales already
+  std::vector<ValueRange> ranges;  ///< the same
+  BlockArray array;                ///< of block formats
 };
+
+/// Adds what became of a part.
+void add_losses(Loss& loss, const RoundedPart& part);
 
 class TensorRounding {
  public:

@@ -30,15 +30,16 @@ struct Gathered {
   std::vector<std::int32_t> columns;           ///< largest magnitude of each, as bits; NaN is left out
   std::vector<std::uint64_t> exponent_fields;  ///< of wider types: of fp32's exponent field, and at 256 of zeros
   std::map<int, std::uint64_t> subnormals;     ///< of wider types, by exponent
+  std::vector<std::uint64_t> wide_exponents;   ///< of fp64: of its exponent field, of what is finite and not 0
   std::uint32_t amax = 0;                      ///< of what is finite, as bits
+  double wide_amax = 0;                        ///< of fp64
   std::uint64_t nan = 0, infinite = 0;
 };
 
 /// The first pass over a tensor: facts, and what the second one has to know.
 class FirstPass {
  public:
-  FirstPass(const ModelTensor& tensor, const MatrixView& view, RoundingMode doubles)
-      : tensor_(tensor), view_(view), doubles_(doubles) {
+  FirstPass(const ModelTensor& tensor, const MatrixView& view) : tensor_(tensor), view_(view) {
     // Tables of code words are for tensors that are not small beside them.
     const int bits = tensor.format() ? tensor.format()->storage_bits() : 32;
     by_code_ = bits <= 8 || (bits <= 16 && tensor.count >= (std::uint64_t{1} << 14));
@@ -50,7 +51,7 @@ class FirstPass {
   /// The largest magnitude of a row; NaN if it has one.
   float row_amax(std::uint64_t row) const { return std::bit_cast<float>(row_magnitudes_[row]); }
   /// The largest magnitude, infinity included, NaN left out.
-  float amax_with_infinity() const { return facts_.infinite ? std::numeric_limits<float>::infinity() : facts_.amax; }
+  float amax_with_infinity() const { return facts_.infinite ? std::numeric_limits<float>::infinity() : amax_; }
   const Facts& facts() const { return facts_; }
 
   void run(const std::vector<Part>& parts, double outliers, const std::function<void(std::uint64_t)>& done) {
@@ -75,17 +76,19 @@ class FirstPass {
   }
   static void add(Gathered& to, const Gathered& from) {
     add(to.codes, from.codes), add(to.exponent_fields, from.exponent_fields);
+    add(to.wide_exponents, from.wide_exponents);
     to.columns.resize(std::max(to.columns.size(), from.columns.size()));
     for (std::size_t i = 0; i < from.columns.size(); ++i) to.columns[i] = std::max(to.columns[i], from.columns[i]);
     for (const auto& [exponent, count] : from.subnormals) to.subnormals[exponent] += count;
-    to.amax = std::max(to.amax, from.amax);
+    to.amax = std::max(to.amax, from.amax), to.wide_amax = std::max(to.wide_amax, from.wide_amax);
     to.nan += from.nan, to.infinite += from.infinite;
   }
 
   /// Counts a part; gives the sum of its squares, of wide types.
   double look(const Part& part, Gathered& to) {
-    thread_local std::vector<float> values;
+    thread_local PartValues of_part;
     thread_local std::vector<std::uint16_t> codes;
+    std::vector<float>& values = of_part.floats;
     if (by_code_) {
       gather(view_, part, codes,
              [&](std::uint64_t at, auto some) { tensor_.files->read_codes(*tensor_.plain, at, some); });
@@ -94,7 +97,7 @@ class FirstPass {
       values.resize(codes.size());
       decode<std::uint16_t>(*tensor_.format(), codes, values);
     } else {
-      gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, doubles_); });
+      read_part(tensor_, view_, part, of_part);
     }
     for (std::uint64_t row = 0; row < part.rows; ++row) {
       const std::span<const float> of_row = std::span(values).subspan(row * part.columns, part.columns);
@@ -104,10 +107,28 @@ class FirstPass {
       const std::uint32_t own = magnitude_bits(largest_magnitude(of_row));
       for (std::uint32_t before = most.load(); before < own && !most.compare_exchange_weak(before, own);) {}
     }
-    return by_code_ ? 0 : count_values(values, to);
+    if (by_code_) return 0;
+    const double squares = count_values(values, !tensor_.is_wide(), to);
+    return tensor_.is_wide() ? count_wide(of_part.exact, to) : squares;
   }
 
-  static double count_values(const std::vector<float>& values, Gathered& to) {
+  /// What floats do not say of fp64.
+  static double count_wide(const std::vector<double>& values, Gathered& to) {
+    constexpr std::size_t fields = std::size_t{1} << 11;
+    to.wide_exponents.resize(fields);
+    double squares = 0;
+    for (const double x : values) {
+      if (!std::isfinite(x) || x == 0) continue;
+      to.wide_amax = std::max(to.wide_amax, std::fabs(x));
+      squares += x * x;
+      const auto field = static_cast<std::size_t>(std::bit_cast<std::uint64_t>(x) >> 52 & (fields - 1));
+      if (field) ++to.wide_exponents[field];
+      else ++to.subnormals[std::ilogb(x)];
+    }
+    return squares;
+  }
+
+  static double count_values(const std::vector<float>& values, bool counts_subnormals, Gathered& to) {
     to.exponent_fields.resize(257);
     bool finite = true;
     for (const float x : values) {
@@ -115,7 +136,7 @@ class FirstPass {
       ++to.exponent_fields[bits == 0 ? 256 : bits >> 23];
       if (bits < infinite_bits) to.amax = std::max(to.amax, bits);
       else finite = false, ++(bits == infinite_bits ? to.infinite : to.nan);
-      if (bits && bits < 0x80'0000) ++to.subnormals[std::bit_width(bits) - 150];
+      if (counts_subnormals && bits && bits < 0x80'0000) ++to.subnormals[std::bit_width(bits) - 150];
     }
     if (finite) return sum_of_squares(values);
     std::vector<float> kept;
@@ -135,9 +156,15 @@ class FirstPass {
 
   void conclude(const Gathered& sum, double outliers) {
     Facts& f = facts_;
-    f.nan = sum.nan, f.infinite = sum.infinite, f.amax = std::bit_cast<float>(sum.amax);
-    for (std::size_t field = 1; field < sum.exponent_fields.size() && field < 255; ++field)
-      if (sum.exponent_fields[field]) f.exponents[static_cast<int>(field) - 127] = sum.exponent_fields[field];
+    f.nan = sum.nan, f.infinite = sum.infinite;
+    amax_ = std::bit_cast<float>(sum.amax), f.amax = tensor_.is_wide() ? sum.wide_amax : static_cast<double>(amax_);
+    if (tensor_.is_wide()) {
+      for (std::size_t field = 1; field < sum.wide_exponents.size(); ++field)
+        if (sum.wide_exponents[field]) f.exponents[static_cast<int>(field) - 1023] = sum.wide_exponents[field];
+    } else {
+      for (std::size_t field = 1; field < sum.exponent_fields.size() && field < 255; ++field)
+        if (sum.exponent_fields[field]) f.exponents[static_cast<int>(field) - 127] = sum.exponent_fields[field];
+    }
     for (const auto& [exponent, count] : sum.subnormals) f.exponents[exponent] += count;
     if (!sum.exponent_fields.empty()) f.zeros = sum.exponent_fields[256];
     for (std::size_t code = 0; code < sum.codes.size(); ++code) {
@@ -150,9 +177,10 @@ class FirstPass {
       else {
         f.exponents[std::ilogb(value)] += count;
         f.squares += static_cast<double>(count) * (value * value);
-        f.amax = std::max(f.amax, static_cast<float>(std::fabs(value)));
+        f.amax = std::max(f.amax, std::fabs(value));
       }
     }
+    if (!sum.codes.empty()) amax_ = static_cast<float>(f.amax);
     if (sum.columns.empty()) return;
     std::vector<std::int32_t> sorted = sum.columns;
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
@@ -166,8 +194,8 @@ class FirstPass {
 
   const ModelTensor& tensor_;
   MatrixView view_;
-  RoundingMode doubles_;
   bool by_code_;
+  float amax_ = 0;  ///< of the floats
   std::vector<std::uint32_t> row_magnitudes_;
   std::vector<std::uint64_t> codes_;
   Facts facts_;
@@ -194,8 +222,7 @@ Loss loss_by_value(const ChosenFormat& c, std::span<const float> values, std::sp
     dequantize_blocks(array, after);
     const BlockStep step = array.step(0);
     const ValueRange element = range_of(f->element);
-    range = {(element.low - step.zero) * static_cast<double>(step.value),
-             (element.high - step.zero) * static_cast<double>(step.value)};
+    range = value_range(element, step);
   } else {
     const auto& plain = std::get<FloatFormat>(c.format);
     quantize(plain, rounding_of(overflow), values, std::span<float>(after));
@@ -207,10 +234,24 @@ Loss loss_by_value(const ChosenFormat& c, std::span<const float> values, std::sp
   return loss;
 }
 
+/// Some rows of a tensor, as in PartValues.
+struct Rows {
+  std::span<const float> floats;
+  std::span<const double> exact;
+
+  Rows part(std::uint64_t first, std::uint64_t count) const {
+    return {floats.subspan(first, count), exact.empty() ? exact : exact.subspan(first, count)};
+  }
+  /// Not finite if a number is not; of exact numbers it is not asked for.
+  double squares() const { return exact.empty() ? sum_of_squares(floats) : 0; }
+};
+
 /// Memory that a thread keeps from part to part.
 struct Workspace {
   std::vector<float> after;
+  std::vector<double> exactly;
   std::vector<ElementRun> runs;
+  std::vector<ValueRange> ranges;
   BlockArray array;
   ScalesApart apart;
 };
@@ -223,12 +264,12 @@ class PartLoss {
     work_ = &own;
   }
 
-  /// `squares`: the sum of squares of these values, not finite if one of them is not. `amax`: of all that share a
-  /// step, where it is known.
-  void add(Loss& loss, std::span<const float> values, std::uint64_t rows, double squares, std::optional<float> amax) {
+  /// `squares`: of these rows. `amax`: of all that share a step, where it is known.
+  void add(Loss& loss, const Rows& some, std::uint64_t rows, double squares, std::optional<float> amax) {
+    const auto& [values, exact] = some;
     const std::size_t count = values.size(), columns = count / rows;
-    auto& [after, runs, array, apart] = *work_;
-    after.resize(count), runs.clear();
+    auto& [after, exactly, runs, ranges, array, apart] = *work_;
+    after.resize(count), runs.clear(), ranges.clear();
     if (const BlockFormat* const f = c_.block()) {
       BlockOptions options;
       if (amax && !f->element.is_affine()) options.amax = amax;
@@ -237,18 +278,34 @@ class PartLoss {
       if (f->element.is_affine()) {
         quantize_blocks(*f, {}, values, rows, columns, array, options);
         dequantize_blocks(array, after);
-        for (std::size_t i = 0; i < grid.count(); ++i) runs.push_back(value_run(range, array.step(i)));
+        for (std::size_t i = 0; i < grid.count(); ++i) {
+          const BlockStep step = array.step(i);
+          runs.push_back(value_run(range, step));
+          if (!exact.empty()) ranges.push_back(value_range(range, step));
+        }
       } else {
         apart.of_blocks = true;
         quantize_block_values(*f, {}, values, rows, columns, after, options, &apart);
-        for (const float scale : apart.blocks)
-          runs.push_back(element_run(range, f->tensor_scale ? scale * apart.tensor : scale));
+        for (const float of_block : apart.blocks) {
+          BlockStep step;
+          step.value = f->tensor_scale ? of_block * apart.tensor : of_block;
+          runs.push_back(element_run(range, step.value));
+          if (!exact.empty()) ranges.push_back(value_range(range, step));
+        }
       }
-      return add_losses(loss, values, after, grid, runs, squares);
+      if (exact.empty()) return add_losses(loss, values, after, grid, runs, squares);
+      return add_losses(loss, exact, after, grid, runs, ranges);
     }
     const auto& plain = std::get<FloatFormat>(c_.format);
-    quantize(plain, rounding_of(overflow_), values, std::span<float>(after));
     const double most = plain.value(plain.max_finite());
+    if (!exact.empty()) {
+      exactly.resize(count);
+      quantize(plain, rounding_of(overflow_), exact, std::span<double>(exactly));
+      for (std::size_t i = 0; i < count; ++i)
+        loss.count(exact[i], exactly[i], {plain.is_signed ? -most : -INFINITY, most});
+      return;
+    }
+    quantize(plain, rounding_of(overflow_), values, std::span<float>(after));
     runs.push_back(element_run({plain.is_signed ? -most : -INFINITY, most}, 1));
     add_losses(loss, values, after, one_block(count), runs, squares);
   }
@@ -263,22 +320,23 @@ class PartLoss {
 class SecondPass {
  public:
   SecondPass(const ModelTensor& tensor, const MatrixView& view, const std::vector<ChosenFormat>& candidates,
-             Overflow overflow, const FirstPass& first, RoundingMode doubles)
-      : tensor_(tensor), view_(view), candidates_(candidates), overflow_(overflow), first_(first), doubles_(doubles) {}
+             Overflow overflow, const FirstPass& first)
+      : tensor_(tensor), view_(view), candidates_(candidates), overflow_(overflow), first_(first) {}
 
   /// Of candidates that the first pass's code words do not answer.
   bool looks_at(const ChosenFormat& c) const { return !first_.by_code() || !by_value(c.format); }
 
   std::vector<Loss> part(const Part& part) const {
-    thread_local std::vector<float> values;
-    gather(view_, part, values, [&](std::uint64_t at, auto some) { tensor_.read(at, some, doubles_); });
+    thread_local PartValues of_part;
+    read_part(tensor_, view_, part, of_part);
+    const Rows values{of_part.floats, of_part.exact};
     std::vector<Loss> losses(candidates_.size());
     // Parts of rows are looked at one by one: each has the largest magnitude of its own whole row.
     const std::uint64_t few = part.columns != view_.columns ? 1 : std::max<std::uint64_t>(1, piece_size / part.columns);
     for (std::uint64_t row = 0; row < part.rows; row += few) {
       const std::uint64_t rows = std::min(few, part.rows - row);
-      const auto some = std::span<const float>(values).subspan(row * part.columns, rows * part.columns);
-      const double squares = sum_of_squares(some);
+      const Rows some = values.part(row * part.columns, rows * part.columns);
+      const double squares = some.squares();
       for (std::size_t i = 0; i < candidates_.size(); ++i)
         if (looks_at(candidates_[i]) && !is_tall(candidates_[i]))
           flat(candidates_[i], part, row, rows, some, squares, losses[i]);
@@ -295,8 +353,8 @@ class SecondPass {
   }
 
   /// Blocks of one row, or one step for all.
-  void flat(const ChosenFormat& c, const Part& part, std::uint64_t row, std::uint64_t rows,
-            std::span<const float> values, double squares, Loss& loss) const {
+  void flat(const ChosenFormat& c, const Part& part, std::uint64_t row, std::uint64_t rows, const Rows& values,
+            double squares, Loss& loss) const {
     PartLoss of(c, overflow_);
     const BlockFormat* const f = c.block();
     if (!f) return of.add(loss, values, rows, squares, {});
@@ -310,18 +368,22 @@ class SecondPass {
   }
 
   /// Blocks of several rows, some columns of blocks at a time.
-  void tall(const ChosenFormat& c, const Part& part, const std::vector<float>& values, Loss& loss) const {
+  void tall(const ChosenFormat& c, const Part& part, const Rows& values, Loss& loss) const {
     PartLoss of(c, overflow_);
     const BlockFormat& f = *c.block();
     const std::uint64_t block = f.columns ? std::min<std::uint64_t>(f.columns, part.columns) : part.columns;
     const std::uint64_t width = std::max<std::uint64_t>(1, piece_size / part.rows / block) * block;
-    thread_local std::vector<float> some;
+    thread_local PartValues columns_of;
     for (std::uint64_t column = 0; column < part.columns; column += width) {
       const std::uint64_t columns = std::min(width, part.columns - column);
-      some.resize(part.rows * columns);
-      for (std::uint64_t row = 0; row < part.rows; ++row)
-        std::copy_n(values.data() + row * part.columns + column, columns, some.data() + row * columns);
-      of.add(loss, some, part.rows, sum_of_squares(some),
+      const auto take = [&](auto from, auto& to) {
+        to.resize(from.empty() ? 0 : part.rows * columns);
+        for (std::uint64_t row = 0; row < part.rows && !from.empty(); ++row)
+          std::copy_n(from.data() + row * part.columns + column, columns, to.data() + row * columns);
+      };
+      take(values.floats, columns_of.floats), take(values.exact, columns_of.exact);
+      const Rows some{columns_of.floats, columns_of.exact};
+      of.add(loss, some, part.rows, some.squares(),
              f.tensor_scale ? std::optional(first_.amax_with_infinity()) : std::nullopt);
     }
   }
@@ -331,7 +393,6 @@ class SecondPass {
   const std::vector<ChosenFormat>& candidates_;
   Overflow overflow_;
   const FirstPass& first_;
-  RoundingMode doubles_;
 };
 
 }  // namespace
@@ -348,15 +409,11 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
   std::vector<const AnyFormat*> formats;
   for (const ChosenFormat& c : candidates) formats.push_back(&c.format);
   const std::vector<Part> parts = parts_of(view, formats, tensor.plain != nullptr);
-  // All formats see the same values.
-  const bool to_odd = std::ranges::all_of(
-      formats, [](const AnyFormat* f) { return rounding_of_doubles(*f) == RoundingMode::to_odd; });
-  const RoundingMode doubles = to_odd ? RoundingMode::to_odd : RoundingMode::nearest_even;
-  FirstPass first(tensor, view, doubles);
+  FirstPass first(tensor, view);
   first.run(parts, outliers, done);
   survey.facts = first.facts();
   for (const ChosenFormat& c : candidates) survey.kept.push_back(size_in(c.format, view));
-  const SecondPass second(tensor, view, candidates, overflow, first, doubles);
+  const SecondPass second(tensor, view, candidates, overflow, first);
   if (std::any_of(candidates.begin(), candidates.end(), [&](const ChosenFormat& c) { return second.looks_at(c); })) {
     const auto losses = parallel_map(parts.size(), [&](std::size_t i) {
       auto of_part = tbb::this_task_arena::isolate([&] { return second.part(parts[i]); });

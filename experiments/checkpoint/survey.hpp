@@ -16,7 +16,7 @@ namespace halfulp::checkpoint {
 /// The numbers of a tensor.
 struct Facts {
   std::uint64_t zeros = 0, nan = 0, infinite = 0;
-  float amax = 0;                               ///< the largest finite magnitude
+  double amax = 0;                              ///< the largest finite magnitude
   double squares = 0;                           ///< sum of the squares of what is finite
   std::map<int, std::uint64_t> exponents = {};  ///< how many have which floor(log2 |x|), of what is finite and not 0
   std::uint64_t columns = 0;                    ///< columns that were looked at: 0 where the tensor has only one row
@@ -40,10 +40,9 @@ struct Survey {
 /// Bytes that a tensor takes in a format, and bits of an element.
 Kept size_in(const AnyFormat& format, const MatrixView& view);
 
-/// Looks at one tensor. Numbers wider than fp32 are rounded to it first (rounding_of_doubles). Rounding is to nearest
-/// even, and elements of block formats saturate; plain formats overflow by `overflow`. `read(elements)` is called with
-/// how many elements were done since its last call, from any thread. Throws what TensorFiles::read throws, and
-/// Interrupted.
+/// Looks at one tensor. Rounding is to nearest even, once, also of fp64; elements of block formats saturate; plain
+/// formats overflow by `overflow`. `done(elements)` is called with how many elements were done since its last call,
+/// from any thread. Throws what TensorFiles::read throws, and Interrupted.
 ///
 /// Tensors of at most 16 bits an element are looked at by code word: the loss in a format whose scale is that of the
 /// whole tensor follows from how often each code word occurs.

@@ -139,7 +139,7 @@ class TensorWriting {
     } else {
       write_values(file, row * rounding_.view().columns, part.after, again);
     }
-    add_losses(loss, part.before, part.after, part.grid, part.runs, sum_of_squares(part.before));
+    add_losses(loss, part);
     digests_[index] = digest(part.after);
   }
 

@@ -135,6 +135,35 @@ TEST_F(TwoCheckpoints, OneValueMakesACastNoExplanation) {
   EXPECT_TRUE(row()[10].is_null());
 }
 
+/// Doubles that are one float are not the same.
+TEST_F(TwoCheckpoints, Doubles) {
+  write(b, "F64", {3}, {1.0 / 3, 1e300, 2}), write(a, "F64", {3}, {1.0 / 3 + 0x1p-53, 2e300, 2});
+  Json r = row();
+  EXPECT_EQ(r[4], 2);
+  EXPECT_EQ(r[6], "fp64");
+  EXPECT_TRUE(r[10].is_null());
+  write(b, "F64", {1}, {1.0 / 3}), write(a, "F64", {1}, {1.0 / 3 + 0x1p-54});
+  r = row();
+  EXPECT_EQ(r[5], 1.0);
+  EXPECT_EQ(r[7], 0x1p-54);
+  write(b, "F32", {1}, {1}), write(a, "F64", {1}, {1 + 0x1p-30});
+  EXPECT_EQ(row()[4], 1);
+  EXPECT_EQ(row()[10], "the other one is this in fp32, nearest-even") << "or of the casts that come first";
+}
+
+TEST_F(TwoCheckpoints, IntegersOfOneAlone) {
+  const auto with_steps = [](const std::string& path, bool steps) {
+    std::vector<StoredTensor> all{{"m", find_element_type("F32"), {1}, 1, 0, 4, 0}};
+    if (steps) all.push_back({"steps", find_element_type("I64"), {1}, 1, 0, 8, 4});
+    const std::string header = safetensors_header(all, {});
+    std::ofstream(path, std::ios::binary) << header << std::string(steps ? 12 : 4, '\0');
+  };
+  with_steps(a, false), with_steps(b, true);
+  EXPECT_EQ(compared()["apart"]["rows"], Json::parse(R"([["steps", null, "I64 [1]"]])"));
+  with_steps(a, true), with_steps(b, false);
+  EXPECT_EQ(compared()["apart"]["rows"], Json::parse(R"([["steps", "I64 [1]", null]])"));
+}
+
 TEST_F(TwoCheckpoints, WhatIsApart) {
   write(a, "F32", {4}, {1, 2, 3, 4}), write(b, "F32", {2, 2}, {1, 2, 3, 4});
   Json apart = compared()["apart"]["rows"];

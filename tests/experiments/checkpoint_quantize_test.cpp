@@ -226,9 +226,10 @@ TEST(CheckpointQuantize, DoublesBeyondFloatsAreRefused) {
   }
 }
 
-/// 1.0625 lies halfway between two numbers of E4M3. Of fp32, two bits more than a float would be needed to round twice.
+/// 1.0625 lies halfway between two numbers of E4M3, 1 + 2^-23 between two of E8M22. To round twice to formats of more
+/// than 22 bits, a float would have to have more.
 TEST(CheckpointQuantize, DoublesAreRoundedOnce) {
-  const std::vector<double> x{1.0625 + 0x1p-40, 1.0625 - 0x1p-40, 1 + 0x1p-30, 1 + 0x1.8p-24};
+  const std::vector<double> x{1.0625 + 0x1p-40, 1.0625 - 0x1p-40, 1 + 0x1p-23 + 0x1p-40, 1 + 0x1.8p-24};
   const tests::TemporaryFolder folder;
   std::vector<StoredTensor> tensors{{"x", find_element_type("F64"), {1, 4}, 4, 0, 32, 0}};
   const std::string header = safetensors_header(tensors, {});
@@ -246,7 +247,8 @@ TEST(CheckpointQuantize, DoublesAreRoundedOnce) {
   };
   EXPECT_EQ(values("e4m3"), (std::vector<float>{1.125f, 1, 1, 1}));
   EXPECT_EQ(values("mxfp8e4m3"), (std::vector<float>{1.125f, 1, 1, 1}));
-  EXPECT_EQ(values("fp32"), (std::vector<float>{1.0625f, 1.0625f, 1, 1 + 0x1p-23f}));
+  EXPECT_EQ(values("fp32"), (std::vector<float>{1.0625f, 1.0625f, 1 + 0x1p-23f, 1 + 0x1p-23f}));
+  EXPECT_EQ(values("e8m22"), (std::vector<float>{1.0625f, 1.0625f, 1 + 0x1p-22f, 1}));
 }
 
 TEST(CheckpointQuantize, NothingIsLeftOfWhatFails) {

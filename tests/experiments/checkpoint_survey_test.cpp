@@ -126,6 +126,22 @@ TEST(CheckpointSurvey, EveryFormatOfEveryType) {
               format_name(type) + " of " + std::to_string(product(shape)));
 }
 
+/// Doubles are rounded once, whatever the other formats are, and compared as they are.
+TEST(CheckpointSurvey, Doubles) {
+  auto formats = all_formats();
+  for (const ChosenFormat& f : chosen_formats("fp32,fp64,e8m22,e11m30", "formats")) formats.push_back(f);
+  for (const std::vector<std::uint64_t>& shape : std::vector<std::vector<std::uint64_t>>{{77}, {64, 96}, {3, 40, 24}}) {
+    std::vector<std::uint64_t> codes = weights(fp64, product(shape), 5);
+    for (std::size_t i = 0; i + 1 < codes.size(); i += 7)  // just above a tie of E4M3, and of E8M22
+      codes[i] = std::bit_cast<std::uint64_t>(0x1.1p-6 + 0x1p-50),
+      codes[i + 1] = std::bit_cast<std::uint64_t>(1 + 0x1.0001p-23);
+    compare(OneTensor(fp64, shape, codes), formats, "fp64 of " + std::to_string(product(shape)));
+    compare(OneTensor(fp64, shape, codes), chosen_formats("fp32", "formats"), "fp64 to fp32");
+    codes[3] = fp64.canonical_nan(), codes[9] = fp64.infinity(true), codes[10] = fp64.min_positive();
+    compare(OneTensor(fp64, shape, codes), formats, "fp64 with NaN of " + std::to_string(product(shape)));
+  }
+}
+
 TEST(CheckpointSurvey, NothingThere) {
   for (const std::vector<std::uint64_t>& shape : std::vector<std::vector<std::uint64_t>>{
            {0}, {0, 8}, {8, 0}, {2, 0, 3}, {std::uint64_t{1} << 40, 0}, {0, ~std::uint64_t{0}, ~std::uint64_t{0}}}) {
@@ -179,6 +195,20 @@ TEST(CheckpointSurvey, Facts) {
     EXPECT_EQ(f.exponents, want);
     EXPECT_DOUBLE_EQ(f.squares, 4 * 1e4 + 247);
   }
+}
+
+TEST(CheckpointSurvey, FactsOfDoubles) {
+  std::vector<std::uint64_t> codes;
+  for (const double x : {1e300, -0.0, 1e-310, 1.0 / 3, std::numeric_limits<double>::infinity(), -2.0})
+    codes.push_back(std::bit_cast<std::uint64_t>(x));
+  const Facts f = survey(OneTensor(fp64, {2, 3}, codes).tensor(), {}, Overflow::saturate, 4, [](std::uint64_t) {
+                  }).facts;
+  EXPECT_EQ(f.amax, 1e300);
+  EXPECT_EQ(f.zeros, 1u);
+  EXPECT_EQ(f.infinite, 1u);
+  EXPECT_EQ(f.nan, 0u);
+  const std::map<int, std::uint64_t> want{{-1030, 1}, {-2, 1}, {1, 1}, {996, 1}};
+  EXPECT_EQ(f.exponents, want);
 }
 
 TEST(CheckpointSurvey, AFileThatIsCutMeanwhile) {
