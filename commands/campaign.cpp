@@ -317,6 +317,8 @@ int campaign_command(const CampaignArguments& arguments) {
   const std::string file = output_file(arguments);
   if (std::error_code error; file != "-" && std::filesystem::equivalent(file, arguments.specification, error))
     throw std::invalid_argument(fmt::format("--out: {} is the specification; accepted: another file", file));
+  const OutputFile written{"--out", file};
+  for (const CampaignPoint& point : campaign.points) keep_named_files(point.config, {&written, 1});
   (void)run.state(store);  // a point that the experiment refuses ends the campaign before anything is computed
   const Report report = run.report(store);
   const std::string text = pretty(report.to_json());

@@ -179,6 +179,7 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
       if (options->mix->empty()) throw std::invalid_argument("--mix: a file is missing; accepted: the name of a file");
       require_file("--mix", *options->mix);
       check_writable(*options->mix);
+      hooks.others = {{"--mix", *options->mix}};
       hooks.check = [&](const Config& config, const std::string& report) {
         keep_inputs(config, {report, *options->mix});
         if (report != "-" && same_file(*options->mix, report))

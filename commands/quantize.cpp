@@ -278,15 +278,14 @@ int quantize_checkpoint(const QuantizeArguments& options, const CLI::App& comman
   if (options.report) run.out = *options.report;
   static const Experiment experiment = checkpoint_quantized_experiment();
   RunHooks hooks;
+  hooks.out = "--report";
+  if (options.out) hooks.others = {{"--out", *options.out}};
   hooks.check = [&](const Config& config, const std::string& report) {
     const std::string out = config.text("output");
     if (out.empty()) throw std::invalid_argument("--out: a file is missing; accepted: the new file, OUT.safetensors");
     keep_inputs(config, {report, out});
     if (report != "-" && same_file(out, report))
       throw std::invalid_argument(fmt::format("--out: {} is the report's file; accepted: another", shown(report)));
-    if (const std::string mix = config.text("mix");
-        !mix.empty() && (same_file(mix, out) || (report != "-" && same_file(mix, report))))
-      throw std::invalid_argument(fmt::format("--mix: {} would be overwritten; accepted: another", shown(mix)));
   };
   std::string written;  // what is there even if its report cannot be written
   hooks.with = [&](const Report& report) {

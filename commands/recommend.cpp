@@ -84,6 +84,7 @@ int recommend_command(RecommendArguments options) {
   RunHooks hooks;
   if (options.policy) {
     check_policy_file(*options.policy);
+    hooks.others = {{"--policy", *options.policy}};
     hooks.check = [&](const Config& config, const std::string& report) {
       if (!config.text("tensors").empty())
         throw std::invalid_argument("--policy: no policy comes from --tensors; accepted: one of them");

@@ -155,27 +155,40 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
   return files;
 }
 
-/// A report must not take the place of what the run reads.
-void keep_inputs_of_run(const RunArguments& arguments, const std::vector<Config>& configs,
-                        const std::vector<std::string>& files) {
-  // A report that is run again may: the new one says as much.
+[[noreturn]] void overwritten(const OutputFile& file, std::string_view reader) {
+  throw std::invalid_argument(fmt::format("{}: {} is what {} reads, and would be overwritten; accepted: another file",
+                                          file.option, shown(file.path), reader));
+}
+
+/// What is written must not take the place of what the run reads, whatever the command.
+void keep_files(const RunArguments& arguments, const std::vector<Config>& configs,
+                const std::vector<std::string>& files, const RunHooks& hooks) {
+  std::vector<OutputFile> written = hooks.others;
+  // A report that is run again may be overwritten: the new one says as much.
   const bool again = arguments.config && *arguments.config != "-" && fs::is_regular_file(*arguments.config) &&
                      read_json(*arguments.config).contains("schema_version");
+  for (const std::string& file : files)
+    if (file != "-") written.push_back({hooks.out, file});
+  for (const OutputFile& file : written)
+    if (arguments.config && !(again && file.option == hooks.out) && same_file(*arguments.config, file.path))
+      overwritten(file, "--config");
+  for (const Config& config : configs) keep_named_files(config, written);
+}
+
+/// A report must not take the place of what is in a folder that the run reads.
+void keep_folders(const std::vector<Config>& configs, const std::vector<std::string>& files) {
   const auto keep = [&](const std::string& input, const std::string& name) {
     std::error_code error;
     const fs::path read = fs::weakly_canonical(input, error);
-    const bool folder = fs::is_directory(read, error);
+    if (!fs::is_directory(read, error)) return;
     for (const std::string& file : files) {
       if (file == "-" || !fs::exists(file, error)) continue;
       const fs::path inside = fs::relative(file, read, error);
       // An earlier report in a folder of arrays is none of them.
       const bool data = !file.ends_with(".json") || file.ends_with(".index.json");
-      if (folder ? data && !inside.empty() && *inside.begin() != ".." : same_file(input, file))
-        throw std::invalid_argument(fmt::format(
-            "--out: {} is what {} reads, and would be overwritten; accepted: another file", shown(file), name));
+      if (data && !inside.empty() && *inside.begin() != "..") overwritten({"--out", file}, name);
     }
   };
-  if (arguments.config && *arguments.config != "-" && !again) keep(*arguments.config, "--config");
   for (const Config& config : configs)
     for (const Parameter& parameter : config.parameters())
       if (parameter.type == ParameterType::path && !config.text(parameter.name).empty())
@@ -205,6 +218,24 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
 }
 
 }  // namespace
+
+void keep_named_files(const Config& config, std::span<const OutputFile> written) {
+  for (const OutputFile& file : written) {
+    if (std::error_code error; !fs::is_regular_file(file.path, error)) continue;
+    for (const Parameter& parameter : config.parameters()) {
+      if (parameter.type != ParameterType::text && parameter.type != ParameterType::path) continue;
+      if (parameter.name == "output") continue;
+      const std::string text = config.text(parameter.name);
+      std::vector<std::string> names{text};
+      for (std::size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        names.emplace_back(trimmed(std::string_view(text).substr(begin, end - begin)));
+      }
+      for (const std::string& name : names)
+        if (!name.empty() && same_file(name, file.path)) overwritten(file, parameter.name);
+    }
+  }
+}
 
 void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help) {
   app.add_option("--set", arguments.settings, help)
@@ -271,7 +302,8 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   const std::vector<Config> configs = configurations(chosen, arguments);
   ReportFolder folder;
   const std::vector<std::string> files = output_files(chosen, arguments.out, folder);
-  if (!hooks.check) keep_inputs_of_run(arguments, configs, files);
+  keep_files(arguments, configs, files, hooks);
+  if (!hooks.check) keep_folders(configs, files);
   else
     for (std::size_t i = 0; i < chosen.size(); ++i) hooks.check(configs[i], files[i]);
 

@@ -44,8 +44,18 @@ TrialStore open_store(const std::string& folder, TrialStore::IfAbsent if_absent)
 /// Adds only --set, one of these.
 void add_setting_option(CLI::App& app, RunArguments& arguments, const std::string& help);
 
+/// A file that a command writes, and the option that names it.
+struct OutputFile {
+  std::string option, path;
+};
+/// Throws std::invalid_argument in one line if a parameter names one of the files, alone or in a list. (`output` names
+/// what is written.)
+void keep_named_files(const Config& config, std::span<const OutputFile> written);
+
 /// What a command adds to a run of experiments.
 struct RunHooks {
+  std::string out = "--out";           ///< the option that names the report's file
+  std::vector<OutputFile> others = {};  ///< what is written besides
   /// Refuses a configuration, with the report's file, before anything runs.
   std::function<void(const Config&, const std::string& file)> check = {};
   /// Files that are written with a report: all of them or none.

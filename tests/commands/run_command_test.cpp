@@ -499,5 +499,37 @@ TEST(RunScript, SuggestsACommand) {
   EXPECT_EQ(said("clean"), "run: unknown command 'clean';");
 }
 
+/// What a run reads stays as it was, whichever option reads it and whichever would write it.
+TEST_F(RunCommand, FilesThatAreReadAreNotOverwritten) {
+  const std::string policy = run_halfulp({"policies", "amp-fp16", "--json"}).out, config = "{}\n";
+  write("policy.json", policy), write("config.json", config), write("campaign.json", R"({"experiment": "training",
+    "settings": {"policies": ")" + path("policy.json") + R"(", "steps": 1, "width": 8}, "grid": {"seeds": [1]}})");
+  ASSERT_EQ(run_halfulp({"sample", "--out", path("x.npy"), "--shape", "4"}).status, 0);
+  const std::string mine = path("policy.json"), settings = path("config.json");
+  const std::vector<std::vector<std::string>> commands{
+      {"run", "training", "--set", "policies=fp32, " + mine, "--out", mine},
+      {"run", "memory", "--set", "policies=" + mine, "--out", mine},
+      {"recommend", "--against", mine, "--out", mine},
+      {"recommend", "--against", mine, "--policy", mine},
+      {"recommend", "--config", settings, "--policy", settings},
+      {"run", "swamping", "--config", settings, "--out", settings},
+      {"inspect", path("x.npy"), "--config", settings, "--out", settings},
+      {"choose", path("x.npy"), "--bits", "5", "--config", settings, "--out", settings},
+      {"choose", path("x.npy"), "--bits", "5", "--config", settings, "--mix", settings},
+      {"campaign", path("campaign.json"), "--store", path("store"), "--out", mine}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome outcome = run_halfulp(command);
+    EXPECT_EQ(outcome.status, 2) << command[0] << " " << command[1];
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find("would be overwritten; accepted: another file"), std::string::npos) << outcome.err;
+  }
+  const auto now = [&](const char* name) {
+    std::ifstream file(folder / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_EQ(now("policy.json"), policy);
+  EXPECT_EQ(now("config.json"), config);
+}
+
 }  // namespace run_command_test
 }  // namespace halfulp
