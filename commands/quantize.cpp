@@ -246,11 +246,14 @@ void check_files(const std::string& input, const std::vector<std::pair<std::stri
 }
 
 /// Whether values need float64: those of a float64 array, floats that a format of a wider range may round up to 2^128,
-/// and floats that become the format's largest number, which is no float.
-bool needs_double(const FloatFormat& f, const FileTensor& tensor) {
+/// and what becomes the format's largest number, if that is no float: infinities, too, where they saturate or the
+/// format has none.
+bool needs_double(const FloatFormat& f, const Rounding& rounding, const FileTensor& tensor) {
   const double largest = f.value(f.max_finite());
-  return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits) ||
-         (largest < std::numeric_limits<float>::max() && static_cast<float>(largest) != largest);
+  const bool rounds_up = f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits;
+  if (tensor.format.storage_bytes() == 8 || rounds_up) return true;
+  if (largest <= std::numeric_limits<float>::max()) return static_cast<double>(static_cast<float>(largest)) != largest;
+  return rounding.overflow == Overflow::saturate || !f.has_infinity();
 }
 
 template <std::size_t N>
@@ -325,7 +328,7 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
   check_files(options.input, files);
   note_interrupts();
   FileTensor tensor = read_tensor(options.input);
-  const bool wide = !block && needs_double(std::get<FloatFormat>(format), tensor);
+  const bool wide = !block && needs_double(std::get<FloatFormat>(format), rounding, tensor);
   const FileTensor kind{tensor.format, tensor.shape, {}};  // all that the summary needs
   const Quantized q = quantize_tensor(std::move(tensor), format, rounding, options.rounding.seed, axis);
   std::vector<FileText> written;

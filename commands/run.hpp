@@ -54,7 +54,7 @@ void keep_named_files(const Config& config, std::span<const OutputFile> written)
 
 /// What a command adds to a run of experiments.
 struct RunHooks {
-  std::string out = "--out";           ///< the option that names the report's file
+  std::string out = "--out";            ///< the option that names the report's file
   std::vector<OutputFile> others = {};  ///< what is written besides
   /// Refuses a configuration, with the report's file, before anything runs.
   std::function<void(const Config&, const std::string& file)> check = {};

@@ -39,17 +39,25 @@ std::vector<double> in_c_order(const std::vector<double>& values, const std::vec
 /// Elements that are rounded at a time: what is computed beside the tensor stays small.
 constexpr std::size_t part_size = std::size_t{1} << 18;
 
+/// Zeros in the place of a format's subnormal numbers, which are normal as doubles.
+void flush(const FloatFormat& f, std::span<double> values) {
+  const double least = f.value(f.min_normal());
+  for (double& x : values)
+    if (std::fabs(x) < least) x = std::copysign(0.0, x);
+}
+
 Quantized quantize_plain(FileTensor&& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
   Quantized q;
   q.values = std::move(tensor.values);
   const double most = f.value(f.max_finite());
   const ValueRange range{f.is_signed ? -most : -INFINITY, most};
-  std::vector<double> before;
+  std::vector<double> before, given;
   for (std::size_t first = 0; first < q.values.size(); first += part_size) {
     stop_if_interrupted();
     const auto part = std::span(q.values).subspan(first, std::min(part_size, q.values.size() - first));
-    before.assign(part.begin(), part.end());
-    quantize(f, rounding, before, part, {seed, 0, first});
+    before.assign(part.begin(), part.end()), given = before;
+    if (rounding.flush_inputs) flush(tensor.format, given);
+    quantize(f, rounding, given, part, {seed, 0, first});
     for (std::size_t i = 0; i < part.size(); ++i) q.loss.count(before[i], part[i], range);
   }
   q.bits_per_element = f.storage_bits();
@@ -190,9 +198,13 @@ FileTensor read_tensor(const std::string& path) {
   constexpr std::uint64_t at_first = 1 << 20;  // of a pipe, which may not give what its header promises
   t.values.reserve(npy.data_offset() ? npy.header().count : std::min(npy.header().count, at_first));
   std::vector<std::uint64_t> codes(1 << 16);
+  const Rounding as_is{.nan = NanRule::keep};
   while (const std::size_t n = npy.read(codes)) {
     stop_if_interrupted();
-    for (std::size_t i = 0; i < n; ++i) t.values.push_back(t.format.value(codes[i]));
+    for (std::size_t i = 0; i < n; ++i)  // a NaN keeps its bits
+      t.values.push_back(t.format.is_nan(codes[i])
+                             ? std::bit_cast<double>(convert(t.format, fp64, as_is, codes[i]).code)
+                             : t.format.value(codes[i]));
   }
   if (npy.header().fortran_order && t.shape.size() > 1) t.values = in_c_order(t.values, t.shape);
   return t;

@@ -20,7 +20,7 @@ struct FileTensor {
   std::vector<double> values;
 };
 
-/// A .npy file, whole. Throws std::invalid_argument in one line that names it.
+/// A .npy file, whole; a NaN keeps its sign and payload. Throws std::invalid_argument in one line that names it.
 FileTensor read_tensor(const std::string& path);
 
 using AnyFormat = std::variant<FloatFormat, BlockFormat>;

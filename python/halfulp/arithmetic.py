@@ -13,20 +13,34 @@ from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_
 _FP16 = Format("fp16")
 
 
-def _result_type(x: Array, format: Format) -> np.dtype[Any]:
+def _result_type(x: Array, format: Format, rounding: Rounding) -> np.dtype[Any]:
     """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
     else float32; float64 where float32 does not hold what the format may make of its numbers."""
     if dtype_name(x.dtype) == "float16" and _FP16.holds(format):
         return np.dtype(np.float16)
     wide = dtype_name(x.dtype) == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
-    return np.dtype(np.float64 if wide or _goes_beyond_float32(format) else np.float32)
+    return np.dtype(np.float64 if wide or _goes_beyond_float32(format, rounding) else np.float32)
 
 
-def _goes_beyond_float32(format: Format) -> bool:
-    """Whether the format may round a float32 to what is none: the largest to something larger, or one that is too large
-    to its own largest."""
-    upward = format.emax > 127 and format.fraction_bits < 23
-    return upward or (format.max < float(np.finfo(np.float32).max) and float(np.float32(format.max)) != format.max)
+def _goes_beyond_float32(format: Format, rounding: Rounding) -> bool:
+    """Whether the format may round a float32 to what is none: the largest to something larger, one that is too large to
+    its own largest, or an infinity to that, where it saturates or the format has none."""
+    if format.emax > 127 and format.fraction_bits < 23:
+        return True
+    if format.max <= float(np.finfo(np.float32).max):
+        return float(np.float32(format.max)) != format.max
+    return rounding.overflow == "saturate" or not format.has_infinity
+
+
+def _flushed(x: Array, values: Array, rounding: Rounding) -> Array:
+    """The values of x, of which flush_inputs makes subnormal numbers of its dtype zeros: of a wider carrier they are
+    normal numbers."""
+    if not rounding.flush_inputs or x.dtype.kind in "iu" or dtype_name(x.dtype) == "float64":
+        return values
+    format = format_of_dtype(x.dtype)
+    assert format is not None
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return np.where(np.abs(values) < format.smallest_normal, np.copysign(values.dtype.type(0), values), values)
 
 
 def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Draws, dtype: Any, out: Any, tally: bool) -> Any:
@@ -37,11 +51,11 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         out = as_output(out, array.shape)
         if asked is not None and asked != out.dtype:
             raise TypeError(f"dtype: {asked}, and out has {out.dtype}; accepted: one of them")
-    wanted = out.dtype if out is not None else asked or _result_type(array, format)
-    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or dtype_name(wanted) == "float32" and not _goes_beyond_float32(format))
+    wanted = out.dtype if out is not None else asked or _result_type(array, format, rounding)
+    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or dtype_name(wanted) == "float32" and not _goes_beyond_float32(format, rounding))
     if (asked is not None or out is not None) and not own_type:
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
-    values = exact_values(array)
+    values = _flushed(array, exact_values(array), rounding)
     if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64"):
         # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
         # code words.
@@ -57,7 +71,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         result = result.astype(wanted, copy=False)
         counts = None
     else:
-        if values.dtype == np.float32 and _goes_beyond_float32(format):
+        if values.dtype == np.float32 and _goes_beyond_float32(format, rounding):
             with np.errstate(invalid="ignore"):  # signalling NaNs
                 values = values.astype(np.float64)
         itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))
@@ -98,9 +112,9 @@ def encode(
     """
     f = as_format(format)
     array = as_array(x, "x")
-    values = exact_values(array)
-    codes = np.empty(values.shape, code_type(f))
     r = as_rounding(rounding, overflow, random_bits)
+    values = _flushed(array, exact_values(array), r)
+    codes = np.empty(values.shape, code_type(f))
     _core.encode(f, r, values, codes, as_draws(seed, stream, first, roundings_per_word, r))
     return finish(codes, array.ndim == 0) if out is None else delivered(codes, out)
 

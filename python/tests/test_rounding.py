@@ -225,3 +225,23 @@ def test_a_largest_number_that_is_no_float32(name):
         wide = halfulp.quantize(np.array([x], np.float64), name, rounding="toward-zero")
         narrow = halfulp.quantize(np.array([x], np.float32), name, rounding="toward-zero")
         assert narrow[0] == wide[0] <= largest, (name, x)
+
+
+@pytest.mark.parametrize("format", ["fp16", "bf16", "fp32", "tf32", "e9m2", "fp64", "e11m30"])
+def test_subnormals_of_the_given_type_are_flushed(format):
+    rounding = halfulp.Rounding(flush_inputs=True)
+    for least in (np.finfo(np.float32).smallest_subnormal, np.finfo(np.float16).smallest_subnormal):
+        tiny = np.finfo(least.dtype).smallest_normal
+        x = np.array([least, -least, tiny / 2, -tiny, 1, np.nan, np.inf], least.dtype)
+        flushed = np.where(np.abs(x) < tiny, np.copysign(0, x), x).astype(x.dtype)
+        same(halfulp.quantize(x, format, rounding=rounding), halfulp.quantize(flushed, format))
+        same(halfulp.encode(x, format, rounding=rounding), halfulp.encode(flushed, format))
+
+
+@pytest.mark.parametrize("format", ["fp64", "e8m30", "e10m30fn", "e9m23finite"])
+def test_saturated_infinities_are_finite(format):
+    f, x = halfulp.Format(format), np.array([np.inf, -np.inf, 1], np.float32)
+    rounded = halfulp.quantize(x, format, overflow="saturate")
+    same(rounded, np.array([f.max, -f.max, 1]))
+    with pytest.raises(TypeError, match="does not hold"):
+        halfulp.quantize(x, format, overflow="saturate", dtype=np.float32)

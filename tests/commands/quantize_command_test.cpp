@@ -329,6 +329,56 @@ TEST_F(Quantize, PlainFormatsHaveCodeWords) {
   EXPECT_TRUE(ends_with(codes({"fp64"}), 1.0, -0.0, 0.1, 1e9, 0x1p-9, -448.0, inf, nan));
 }
 
+/// Code words are those of a conversion from the file's own type, NaN and subnormals included.
+TEST_F(Quantize, TheFileSaysWhatIsSubnormalAndNaN) {
+  const std::vector<std::uint32_t> words{0x00400000, 0x80000001, 0x3f800000, 0xffc00000, 0x7fffffff, 0x7fa00000};
+  const std::vector<std::uint16_t> halves{0x0200, 0x8001, 0x3c00, 0xfe01, 0x7d00, 0xfbff};
+  const std::string floats = save("f.npy", "<f4", {6}, words), small = save("h.npy", "<f2", {6}, halves);
+  const auto expect = [&](const std::string& in, const FloatFormat& from, auto given, std::string_view to,
+                          const std::vector<std::string>& options, const Rounding& rounding) {
+    std::vector<std::string> all{"quantize", in, "--codes", path("c.npy"), "--format", std::string(to)};
+    all.insert(all.end(), options.begin(), options.end());
+    ASSERT_EQ(run_halfulp(all).status, 0);
+    const FloatFormat f = parse_format(to);
+    std::string want;
+    for (const auto word : given) {
+      const std::uint64_t code = convert(from, f, rounding, word).code;
+      want.append(reinterpret_cast<const char*>(&code), static_cast<std::size_t>(f.storage_bytes()));
+    }
+    EXPECT_TRUE(raw("c.npy").ends_with(want)) << to << " " << options[0] << " " << options.back();
+  };
+  for (const char* to : {"fp16", "bf16", "fp32", "tf32", "fp64", "e11m30", "e4m3", "e9m2"}) {
+    const Rounding flush{.flush_inputs = true};
+    expect(floats, fp32, words, to, {"--flush-inputs"}, flush);
+    expect(small, fp16, halves, to, {"--flush-inputs"}, flush);
+    for (const auto& rule : nan_rules) {
+      const Rounding rounding{.nan = rule.value};
+      expect(floats, fp32, words, to, {"--nan", std::string(rule.name)}, rounding);
+      expect(small, fp16, halves, to, {"--nan", std::string(rule.name)}, rounding);
+    }
+  }
+}
+
+/// What becomes a number that no float is makes the results doubles.
+TEST_F(Quantize, InfinitiesMayBecomeNumbersBeyondFloats) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::string in = save("x.npy", "<f4", {2}, std::vector<float>{std::numeric_limits<float>::infinity(), 1});
+  for (const char* name : {"fp64", "e8m30", "e10m30fn", "e9m23finite", "e10m3", "fp32", "bf16"})
+    for (const Overflow overflow : {Overflow::saturate, Overflow::ieee}) {
+      const std::string word = overflow == Overflow::saturate ? "saturate" : "ieee";
+      ASSERT_EQ(run_halfulp({"quantize", in, "--format", name, "--overflow", word, "--out", path("q.npy")}).status, 0);
+      NpyReader npy(path("q.npy"));
+      std::vector<std::uint64_t> codes(2);
+      npy.read(codes);
+      const FloatFormat f = parse_format(name);
+      Rounding rounding;
+      rounding.overflow = overflow;
+      const double want = f.value(convert(fp64, f, rounding, std::bit_cast<std::uint64_t>(inf)).code);
+      const double got = npy.header().format.value(codes[0]);
+      EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << name << " " << word << ": " << got;
+    }
+}
+
 TEST_F(Quantize, NothingBehindAnEqualsSignIsNoValue) {
   const std::string in = save<float>("a.npy", "<f4", {2}, {1, 2}), other = save<float>("b.npy", "<f4", {2}, {3, 4}),
                     before = raw("a.npy");
