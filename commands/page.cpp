@@ -98,19 +98,22 @@ std::string last_line(std::string text) {
 
 /// Draws the page with the first Python that has the modules: the named one, else the one on PATH, else the system's.
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
-  const char* given = std::getenv("PYTHONPATH");
-  const std::vector<std::pair<std::string, std::string>> variables{
-      {"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
-      {"PYTHONSAFEPATH", "1"},
-      {"PYTHONDONTWRITEBYTECODE", "1"},
-      {"PYTHONUTF8", "1"},
-      {"PYTHONINSPECT", ""},
-      {"MPLBACKEND", "agg"}};
+  // Not by PYTHONPATH: of a wheel the folder is that of all packages, whose NumPy may be none for this Python.
+  constexpr const char* code =
+      "import importlib.util, runpy, sys; folder = sys.argv.pop(1); sys.path.append(folder); "
+      "spec = importlib.util.spec_from_file_location('halfulp_page', folder + '/halfulp_page/__init__.py'); "
+      "module = sys.modules['halfulp_page'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(module); "
+      "runpy.run_module('halfulp_page', run_name='__main__', alter_sys=True)";
+  const std::vector<std::pair<std::string, std::string>> variables{{"PYTHONSAFEPATH", "1"},
+                                                                   {"PYTHONDONTWRITEBYTECODE", "1"},
+                                                                   {"PYTHONUTF8", "1"},
+                                                                   {"PYTHONINSPECT", ""},
+                                                                   {"MPLBACKEND", "agg"}};
   std::string missing, broken;
   bool traceback = false;
   for (const std::string& program :
        python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
-    std::vector<std::string> words{program, "-m", "halfulp_page"};
+    std::vector<std::string> words{program, "-c", code, package_folder().string()};
     words.insert(words.end(), options.begin(), options.end());
     const auto answer = run_program(words, variables, about_experiments());
     if (!answer || answer->status == 126 || answer->status == 127) {  // or a script in its place found nothing to run

@@ -383,6 +383,7 @@ void add_quantize_command(CLI::App& app, int& status, std::string line) {
   command->add_option("--zeros", options->zeros, "the zero points, as int16")->type_name("FILE.npy");
   options->rounding.add_to(*command);
   command->get_option("--overflow")
+      ->default_str("ieee; of a checkpoint saturate")
       ->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON; of a checkpoint its report");
   CheckpointArguments& checkpoint = options->checkpoint;

@@ -178,7 +178,7 @@ std::string table_text(const Json& table, const Style& style) {
     }
   }
   return clean(table["title"].get<std::string>()) + "\n\n" + aligned(rows, 2) + "\n" + legend +
-         (shortened ? "\nLong cells are cut; --csv and --json have all of them.\n" : "");
+         (shortened ? "\nLong cells are cut; --csv has all of them, and --columns chooses some.\n" : "");
 }
 
 Json part_of(const Json& table, const TablePart& part) {

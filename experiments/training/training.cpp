@@ -221,8 +221,9 @@ std::string small_steps_finding(const ReportTables& tables) {
              "learning_rates",
              {{"rest", "fp32"}, {"network", first["network"]}, {"format", first["format"]}, {"lr", (*worst)["lr"]}}))
       if (other.text("weights") != "plain") left = std::max(left, -other.number("to_fp32"));
-    return fmt::format("; at lr {} {} weights lose {} points, with repairs {}.", in_words(worst->number("lr")),
-                       worst->text("format"), in_words(-100 * worst->number("to_fp32")), in_words(100 * left));
+    return fmt::format("; at lr {} {} weights lose {} ± {} points, repaired {}.", in_words(worst->number("lr")),
+                       worst->text("format"), in_words(-100 * worst->number("to_fp32")),
+                       in_words(100 * worst->number("doubt")), in_words(100 * left));
   }
   return ".";
 }

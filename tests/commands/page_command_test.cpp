@@ -38,9 +38,8 @@ class PageCommand : public ::testing::Test {
   /// A fake Python that records its arguments and standard input, prints `output` and `error`, and exits with `status`.
   std::string python(int status, const std::string& output = "<html>", const std::string& error = "") {
     const fs::path path = folder_ / "python";
-    write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") +
-                    "\necho \"$PYTHONPATH\" > " + kept("path") + "\nprintf '" + output + "'\nprintf '" + error +
-                    "' >&2\nexit " + std::to_string(status) + "\n");
+    write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") + "\nprintf '" +
+                    output + "'\nprintf '" + error + "' >&2\nexit " + std::to_string(status) + "\n");
     fs::permissions(path, fs::perms::owner_all);
     return "--python=" + path.string();
   }
@@ -56,12 +55,29 @@ TEST_F(PageCommand, WritesWhatPythonDraws) {
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out, "page: " + out_ + " (1 report)\n");
   EXPECT_EQ(content(out_), "<html>ü");
-  EXPECT_EQ(content(kept("arguments")),
-            "-m\nhalfulp_page\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n");
   EXPECT_NE(content(kept("input")).find("When do positions collide"), std::string::npos);
-  const std::string path = content(kept("path"));
-  EXPECT_TRUE(fs::exists(fs::path(path.substr(0, path.find_first_of(":\n"))) / "halfulp_page" / "__main__.py")) << path;
+  std::istringstream words(content(kept("arguments")));
+  std::string word, code, package;
+  std::getline(words, word), std::getline(words, code), std::getline(words, package);
+  EXPECT_EQ(word, "-c");
+  EXPECT_TRUE(fs::exists(fs::path(package) / "halfulp_page" / "__main__.py")) << package;
+  EXPECT_TRUE(content(kept("arguments"))
+                  .ends_with(package + "\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n"));
   EXPECT_EQ(run_halfulp({"page", report_, "--out", "-", python(0, "<p>")}).out, "<p>");
+}
+
+/// Beside the package of a wheel lie all others, for another Python than the one that draws.
+TEST_F(PageCommand, TakesNothingElseThatLiesBesideThePackage) {
+  const fs::path site = folder_ / "site-packages", program = site / "halfulp" / "halfulp";
+  fs::create_directories(site / "halfulp");
+  fs::copy_file(HALFULP_COMMAND, program);
+  fs::create_directory_symlink(fs::path(HALFULP_GOLDEN).parent_path().parent_path() / "python" / "halfulp_page",
+                               site / "halfulp_page");
+  for (const char* name : {"json.py", "numpy.py", "matplotlib.py"})
+    write(site / name, "raise ImportError('of another Python')\n");
+  const Outcome run = halfulp::tests::run_program({program, "page", report_, "--out", out_});
+  EXPECT_TRUE(run.status == 0 || (run.status == 3 && run.err.find("needs") != std::string::npos)) << run.err;
+  EXPECT_EQ(run.err.find("of another Python"), std::string::npos) << run.err;
 }
 
 TEST_F(PageCommand, TakesFoldersAndPassesOverOtherJson) {

@@ -106,10 +106,14 @@ TEST(Standing, VerdictsAreCountedWithoutReferences) {
   EXPECT_EQ(words(), "") << "a reference alone";
   table["rows"].push_back({"O1", 0, 0, "within"});  // it answers as the reference does
   table["rows"].push_back({"O3", -0.9, 0.02, "failed"});
-  EXPECT_EQ(words(), "1 of 2 variants match fp32, 1 fails");
+  EXPECT_EQ(words(), "1 of 2 match fp32, 1 fails");
   table["rows"].push_back({"a", -0.9, 0.02, "failed"});
   table["rows"].push_back({"b", -0.3, 0.02, "below"});
-  EXPECT_EQ(words(), "1 of 4 variants match fp32, 2 fail");
+  EXPECT_EQ(words(), "1 of 4 match fp32, 2 fail");
+  table["rows"].push_back({"c", -0.01, 0.02, "cannot tell"});
+  EXPECT_EQ(words(), "1 of 5 match fp32, 2 fail, 1 undecided");
+  table["rows"].push_back({"d", -0.01, 0.02, "cannot tell"});
+  EXPECT_EQ(words(), "1 of 6 match fp32, 2 fail, 2 undecided");
 }
 
 /// Of intervals for a difference that is known, 95 of 100 hold it: seeds and examples have effects of their own.

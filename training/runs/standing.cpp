@@ -133,16 +133,18 @@ Standing standing(const Spread& of, const Spread& than, Measure measure) {
 }
 
 std::string verdicts_finding(const ReportTables& tables, std::string_view column, std::string_view reference) {
-  std::size_t all = 0, within = 0, failed = 0;
+  std::size_t all = 0, within = 0, failed = 0, undecided = 0;
   for (const TableRow& row : tables.rows("summary")) {
     if (row.text(column) == reference || row.text("verdict").empty()) continue;
     ++all;
     within += row.text("verdict") == "within";
     failed += row.text("verdict") == "failed";
+    undecided += row.text("verdict") == "cannot tell";
   }
-  return all == 0 ? std::string()
-                  : fmt::format("{} of {} variant{} fp32, {} fail{}", within, all, all == 1 ? " matches" : "s match",
-                                failed, failed == 1 ? "s" : "");
+  if (all == 0) return {};
+  return fmt::format("{} of {} {} fp32, {} fail{}", within, all, all == 1 ? "matches" : "match", failed,
+                     failed == 1 ? "s" : "") +
+         (undecided ? fmt::format(", {} undecided", undecided) : "");
 }
 
 namespace {

@@ -71,8 +71,8 @@ Standing standing(const Spread& of, const Spread& than, Measure measure = Measur
 /// that no interval is above anything.
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure = Measure::accuracy);
 
-/// "12 of 17 variants match fp32, 2 fail": the rows of the table `summary` by their verdicts, but for references, which
-/// `column` names so, and for rows without a verdict, which nothing was compared with. Empty if no row is left.
+/// "12 of 17 match fp32, 2 fail, 1 undecided": the rows of the table `summary` by their verdicts, but for references,
+/// which `column` names so, and for rows without a verdict, which nothing was compared with. Empty if no row is left.
 std::string verdicts_finding(const ReportTables& tables, std::string_view column, std::string_view reference);
 
 // Published statements about accuracies. What cannot be told is skipped, and says so.
