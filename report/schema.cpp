@@ -303,20 +303,25 @@ class TableCheck {
     for (const Json& column : table.at("columns"))
       if (const auto word = column.at("name").get<std::string>(); !columns.insert(word).second)
         errors_.push_back(fmt::format("/results/{}/columns: {} is there twice", name, word));
+    std::vector<bool> are_texts;  // by columns: there "inf" is a name
+    for (std::size_t k = 0; k < table.at("columns").size(); ++k)
+      are_texts.push_back(table.at("columns")[k].at("unit") == "" &&
+                          std::none_of(rows.begin(), rows.end(),
+                                       [k](const Json& row) { return k < row.size() && row[k].is_number(); }));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string where = fmt::format("/results/{}/rows/{}", name, i);
       if (rows[i].size() != table.at("columns").size())
         errors_.push_back(
             fmt::format("{}: {} cells for {} columns", where, rows[i].size(), table.at("columns").size()));
-      check_row(rows[i], where);
+      check_row(rows[i], are_texts, where);
     }
   }
 
  private:
-  void check_row(const Json& row, const std::string& where) {
+  void check_row(const Json& row, const std::vector<bool>& are_texts, const std::string& where) {
     std::optional<std::vector<FloatFormat>> formats;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      check_number(row[i], fmt::format("{}/{}", where, i), errors_);
+      if (i >= are_texts.size() || !are_texts[i]) check_number(row[i], fmt::format("{}/{}", where, i), errors_);
       if (!row[i].is_object()) continue;
       if (!formats) formats = names_.among(row);
       const auto& candidates = formats->empty() ? anywhere_ : *formats;

@@ -103,6 +103,17 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
   }
 }
 
+TEST(Schema, TextsMayBeNamedAsNumbersAre) {
+  Json report = toy_report({&emulated_device()});
+  Json& sums = report["results"]["sums"];
+  sums["columns"].push_back({{"name", "tensor"}, {"unit", ""}, {"description", "a name"}});
+  for (Json& row : sums["rows"]) row.push_back("inf");
+  EXPECT_EQ(joined(toy_errors(report)), "");
+  sums["rows"][1].back() = 3;
+  EXPECT_NE(joined(toy_errors(report)).find("\"inf\"; accepted: \"NaN\""), std::string::npos)
+      << "of a column of numbers";
+}
+
 /// What a claim's verdict asks for is said in one line, and nothing of what other verdicts ask for.
 TEST(Schema, blames_only_what_is_wrong_in_a_claim) {
   const Json report = toy_report({&emulated_device()});
