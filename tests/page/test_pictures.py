@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import re
@@ -13,9 +14,13 @@ from xml.etree import ElementTree
 import made_reports as made
 from parsed_page import page_of, text_of
 
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
 from halfulp_page import Source, render, render_folder
 from halfulp_page.plots import PLOTS
 from halfulp_page.plots.networks import RANGES
+from halfulp_page.plots.saved import standalone
 from halfulp_page.plots.scenes_of_networks import spread
 from halfulp_page.plots.select import NoPicture, chart, in_order
 from halfulp_page.plots.spec import Plot
@@ -222,14 +227,40 @@ class SavedPictures(unittest.TestCase):
         self.assertNotIn("var(", files[name])
         self.assertNotIn("currentColor", files[name])
 
-    def test_all_letters_of_every_file_are_on_it(self):
-        """By the width of a letter, no line is longer than the file."""
+    @staticmethod
+    def span(text):
+        """Where a line of a file's own begins and ends, by the outlines of its letters."""
+        font = FontProperties(family="DejaVu Sans", weight=text.get("font-weight", "normal"))
+        outlines = TextPath((float(text.get("x")), 0), "".join(text.itertext()), size=float(text.get("font-size")), prop=font)
+        return outlines.get_extents().x0, outlines.get_extents().x1
+
+    def test_all_letters_of_every_file_are_on_it_and_no_lines_meet(self):
+        lines = 0
         for name, file in self.golden_folder().items():
             if name.endswith(".svg"):
                 root = ElementTree.fromstring(file)
+                rows = {}
                 for text in root.findall("{http://www.w3.org/2000/svg}text"):
-                    self.assertLess(float(text.get("x")) + 0.57 * float(text.get("font-size")) * len("".join(text.itertext())), 960, name)
+                    rows.setdefault(text.get("y"), []).append(self.span(text))
                     self.assertLess(float(text.get("y")), int(root.get("height")), name)
+                for row in rows.values():
+                    self.assertLessEqual(max(end for _, end in row), 960 - 24, name)
+                    lines += len(row) > 1
+                    for (_, end), (begin, _) in itertools.pairwise(sorted(row)):
+                        self.assertLess(end + 5, begin, name)
+        self.assertGreater(lines, 10)
+
+    def test_a_title_of_wide_letters_and_the_name_beside_it_stay_apart(self):
+        def texts(title):
+            svg = standalone(lambda least, most: '<svg viewBox="0 0 9 9"></svg>', title, "mlp", [], "", "")
+            return ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}text")
+
+        for title in ("updates that swamp womw mmmw", "ilil " * 8, "mmmm " * 30, "W" * 200):
+            *_, last, name = texts(title)
+            self.assertTrue(last.get("y") != name.get("y") or self.span(last)[1] + 5 < self.span(name)[0], title)
+            self.assertLessEqual(max(self.span(t)[1] for t in texts(title)), 960 - 24, title)
+        last, name = texts("測試" * 5)  # which the font lacks: square letters
+        self.assertGreater(float(name.get("x")), 24 + 10 * float(last.get("font-size")))
 
     def test_many_rows_stand_in_two_columns_and_stay_on_a_slide(self):
         rows = [[f"format {i % 2}", f"method {i // 2}", i / 80] for i in range(80)]
