@@ -19,6 +19,7 @@ from matplotlib.textpath import TextPath
 
 from halfulp_page import Source, render, render_folder
 from halfulp_page.plots import PLOTS
+from halfulp_page.plots.draw import panels
 from halfulp_page.plots.networks import RANGES
 from halfulp_page.plots.saved import standalone
 from halfulp_page.plots.scenes_of_networks import spread
@@ -249,6 +250,21 @@ class SavedPictures(unittest.TestCase):
                     for (_, end), (begin, _) in itertools.pairwise(sorted(row)):
                         self.assertLess(end + 5, begin, name)
         self.assertGreater(lines, 10)
+
+    def test_ticks_of_large_numbers_are_short(self):
+        """Bytes in a unit of their size, other numbers by powers of ten."""
+        def ticks(plot, unit, most):
+            columns = [("weights", ""), ("weight_bytes", unit), ("cache_bytes", unit), ("model", "")]
+            drawn = chart(plot, {"inference": made.table(columns, [["fp32", most, 0, "a"], ["bf16", most // 2, 0, "a"]])})
+            (panel,) = panels(drawn, "p", "of", [drawn])
+            return Checkpoints.texts(panel.svg)
+
+        plot = next(p for p in PLOTS["memory"] if isinstance(p, Plot) and p.table == "inference")
+        self.assertLessEqual({"0", "5 GB", "10 GB", "25 GB"}, set(ticks(plot, "byte", 28_000_000_000)))
+        self.assertLessEqual({"0", "200 MB", "400 MB"}, set(ticks(plot, "byte", 497_759_232)))
+        self.assertLessEqual({"0", "200", "400"}, set(ticks(plot, "byte", 512)))
+        self.assertLessEqual({"0", "5e9", "1e10", "2.5e10"}, set(ticks(plot, "token", 28_000_000_000)))
+        self.assertLessEqual({"0", "20,000"}, set(ticks(plot, "token", 98_000)))
 
     def test_a_title_of_wide_letters_and_the_name_beside_it_stay_apart(self):
         def texts(title):

@@ -58,6 +58,7 @@ class Chart:
     value_label: str
     selected: list[str]    # "rounding nearest-even": what of the table is drawn
     notes: list[str]       # what is left out, and why, of all panels
+    unit: str = ""         # of all values, if it is one
 
 
 def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
@@ -234,9 +235,9 @@ class _Builder:
         for panel in panels:
             panel.title = self._panel_title(panel.title)
         value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
-        units = {self.units.get(v, "") for v in plot.values}
+        units = set() if plot.added else {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
-                     self._with_unit(value_label, set() if plot.added else units), self.selected, self.notes)
+                     self._with_unit(value_label, units), self.selected, self.notes, next(iter(units)) if len(units) == 1 else "")
 
     def _mark_ends(self, panels: Sequence[Panel]) -> None:
         """Says why the lines of a panel end before those of others."""
