@@ -193,6 +193,30 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(len(page.ids), len(set(page.ids)))
 
 
+class Names(unittest.TestCase):
+    """What rows and panels are called."""
+
+    @staticmethod
+    def plot(experiment, table, **values):
+        return next(p for p in PLOTS[experiment] if isinstance(p, Plot) and p.table == table and all(getattr(p, name) == value for name, value in values.items()))
+
+    def test_a_row_without_a_layer_is_all_layers(self):
+        columns = [(name, "") for name in ("layer", "part", "format", "error")]
+        table = made.table(columns, [["", "weights", "bf16", 0.5], ["fc1", "activation", "bf16", 0.25]])
+        self.assertEqual(chart(self.plot("recommendation", "sensitivity"), {"sensitivity": table}).rows, ["all layers", "fc1"])
+
+    def test_what_has_no_panel_stands_in_all_and_numbers_have_units(self):
+        columns = [("bits", "bit"), ("granularity", ""), ("fp32", "1"), ("ptq", "1"), ("qat", "1")]
+        plot = self.plot("quantization", "qat")
+        rows = [[32, None, 0.8, 0.8, 0.9], [8, "tensor", 0.8, 0.7, 0.8], [1, "channel", 0.8, 0.6, 0.7]]
+        drawn = chart(plot, {"qat": made.table(columns, rows)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["tensor", "channel"])
+        self.assertEqual(drawn.rows, ["32 bits", "8 bits", "1 bit"])
+        self.assertEqual([[p.along for p in panel.series[2].points] for panel in drawn.panels], [[0, 1], [0, 2]])
+        alone = chart(plot, {"qat": made.table(columns, rows[:1])})  # with nothing to compare
+        self.assertEqual([panel.title for panel in alone.panels], ["none"])
+
+
 class SavedPictures(unittest.TestCase):
     """A picture's file stands alone: it has what the page has around it."""
 

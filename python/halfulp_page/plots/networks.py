@@ -19,7 +19,8 @@ PLOTS = {
     "quantization": (
         Plot("accuracy", "Accuracy after quantization, by calibration of activations", "dots", "activations", ("accuracy",), series="bits", panels="granularity", where={"network": "mlp", "weights": "max"},
              value_label="test accuracy", reading="The series is the number of bits; a panel says what has a scale of its own.", first=True),
-        Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy"),
+        Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy",
+             everywhere=True, reading="fp32: before; ptq: quantized; qat: after training on. A panel says what of the weights has a scale of its own. 32 bits: training went on in FP32, without scales."),
         Plot("planted", "What outlier columns cost each method", "dots", "method", ("accuracy",), series="ratio", where={"network": "mlp"}, value_label="test accuracy",
              reading="The series is how many times larger the outliers are than all other values.")),
     "memory": (

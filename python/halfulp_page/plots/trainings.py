@@ -39,7 +39,7 @@ PLOTS = {
              along_label="examples a step", value_label="share of updates", reading="As many examples in all: larger batches have fewer and earlier steps, whose updates are larger next to their weights.")),
     "recommendation": (
         Plot("sensitivity", "What each format costs, alone in its place", "dots", "layer", ("error",), series="format", panels="part", where={"network": "mlp"}, value_scale="log",
-             value_label="relative error of a step", reading="All else is FP32. Weights and moments are those of all layers."),
+             value_label="relative error of a step", unnamed_row="all layers", reading="All else is FP32. Weights and moments are those of all layers."),
         Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1", first=True)),
     "model": (
         Plot("products", "Signal over error of each product", "lines", "step", ("sqnr",), series="layer", panels="product", value_label="SQNR (dB)", first=True, file="sqnr",
