@@ -216,6 +216,25 @@ class Names(unittest.TestCase):
         alone = chart(plot, {"qat": made.table(columns, rows[:1])})  # with nothing to compare
         self.assertEqual([panel.title for panel in alone.panels], ["none"])
 
+    def test_a_panel_that_shows_nothing_is_left_out_and_named(self):
+        plot = self.plot("memory", "training_devices")
+        columns = [("model", ""), ("policy", ""), ("device_gb", "GB"), ("devices", "rank")]
+        small, large = ([[model, "O2", gb, devices] for gb, devices in ((40, a), (80, 1))] for model, a in (("small", 1), ("large", 2)))
+        drawn = chart(plot, {"training_devices": made.table(columns, small + large)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["large"])
+        self.assertIn("not drawn: small (1 everywhere)", drawn.notes)
+        self.assertEqual((drawn.along_label, drawn.value_label), ("GB of a device", "devices (a rank each)"))
+        self.assertLessEqual({"1", "2"}, set(Checkpoints.texts(panels(drawn, "p", "of", [drawn])[0].svg)))
+        with self.assertRaisesRegex(NoPicture, r"not drawn: small \(1 everywhere\)"):
+            chart(plot, {"training_devices": made.table(columns, small)})
+
+    def test_the_reference_stands_beside_every_group(self):
+        columns = [("variant", ""), ("group", ""), ("network", ""), ("accuracy", "1")]
+        rows = [["fp32", "", "mlp", 0.8], ["fp16-eps-1e-4", "eps", "mlp", 0.7], ["decay", "decay", "mlp", 0.75]]
+        drawn = chart(self.plot("optimizer", "summary", file="accuracy"), {"summary": made.table(columns, rows)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["eps", "decay"])
+        self.assertEqual([[p.value for p in panel.series[0].points] for panel in drawn.panels], [[0.8, 0.7], [0.8, 0.75]])
+
 
 class SavedPictures(unittest.TestCase):
     """A picture's file stands alone: it has what the page has around it."""

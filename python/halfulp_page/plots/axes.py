@@ -13,6 +13,7 @@ from .style import INK
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST = 1e300  # for linear axes, whose ends are subtracted
+SMALL = 7  # the exponent of the largest power of two that is written out
 LONGEST = 9  # letters of a tick of a linear axis
 BYTES = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"))
 
@@ -85,7 +86,8 @@ class Extent:
         first = math.ceil(self.low - 1e-9 if self.zero_at is None else self.zero_at + self._room)
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
         step = max(1, math.ceil((last - first + 1) / most))
-        ticks = [(float(e), power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
+        plain = self.base == 2 and 0 <= first and last <= SMALL
+        ticks = [(float(e), str(2 ** e) if plain else power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
         if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]

@@ -34,9 +34,9 @@ PLOTS = {
         Plot("inference", "Bytes at inference, by the format of the weights", "stacked", "weights", ("weight_bytes", "cache_bytes"), panels="model", where={"cache": "bf16"},
              value_label="bytes", same_values=False),
         Plot("training_devices", "Devices that a training needs, by their memory", "lines", "device_gb", ("devices",), series="policy", panels="model", where={"recomputation": "none"},
-             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, empty="activations and what is gathered alone are too much for a device"),
+             value_scale="log2", along_label="GB of a device", value_label="devices (a rank each)", same_values=False, uneven=True, empty="activations and what is gathered alone are too much for a device"),
         Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
-             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
+             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, uneven=True)),
     "checkpoint": (
         Scene(("formats",), "Bits against SQNR, by format", bits_and_quality, legend=FORMAT_MARKS, reading="Up: more is kept. Left: less memory. A long line: some tensor loses much more than the whole.", file="formats"),
         Plot("exponents", "Magnitudes by role, over the ranges of formats", "lines", "exponent", ("elements",), series="role", added="zeros", value_scale="log", along_label="binary exponent",

@@ -245,7 +245,7 @@ class _Builder:
             panel.series = [s for s in panel.series if s.points]
             for series in panel.series:
                 series.points.sort(key=lambda p: p.along)
-        panels = [panel for panel in panels if panel.series]
+        panels = self._uneven([panel for panel in panels if panel.series])
         self._mark_ends(panels)
         if not any((math.isfinite(p.value) or plot.exact and p.value > 0) and (p.value >= 0 or plot.value_scale in SIGNED) for panel in panels for s in panel.series for p in s.points):
             raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
@@ -261,6 +261,18 @@ class _Builder:
         units = set() if plot.added else {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, [self._row_name(name) for name in categories], self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
                      self._with_unit(value_label, units), self.selected, self.notes, next(iter(units)) if len(units) == 1 else "")
+
+    def _uneven(self, panels: list[Panel]) -> list[Panel]:
+        """The panels that show something, if the others are to be left out."""
+        if not self.plot.uneven:
+            return panels
+        values = {panel.title: {p.value for s in panel.series for p in s.points} for panel in panels}
+        even = {title: plain(next(iter(of))) for title, of in values.items() if len(of) == 1}
+        if even:
+            self.notes.append(f"not drawn: {', '.join(f'{title} ({value} everywhere)' for title, value in even.items())}")
+        if even and len(even) == len(panels):
+            raise NoPicture("; ".join(self.notes))
+        return [panel for panel in panels if panel.title not in even]
 
     def _mark_ends(self, panels: Sequence[Panel]) -> None:
         """Says why the lines of a panel end before those of others."""
@@ -351,7 +363,7 @@ class _Builder:
     @staticmethod
     def _with_unit(label: str, units: set[str]) -> str:
         unit = next(iter(units)) if len(units) == 1 else ""
-        return label if unit in ("", "1") or not label or {unit, unit + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
+        return label if unit in ("", "1") or not label or {unit.lower(), unit.lower() + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
 
 
 def described(panel: Panel, chart: Chart) -> str:

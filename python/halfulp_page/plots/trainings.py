@@ -30,8 +30,10 @@ PLOTS = {
              value_label="test accuracy", file="accuracy", reading="Before and after; a training that ended in NaN counts as 0."),
         Plot("summary", "Weights that never move, and updates that are swamped", "dots", "policy", ("unmoved", "swamped"), panels="network", value_label="share", file="unmoved")),
     "optimizer": (
-        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", unnamed="the reference", value_label="test accuracy", first=True, file="accuracy"),
-        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", unnamed="the reference", where={"network": "mlp"}, value_label="share", file="vanish"),
+        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", everywhere=True, unnamed="the reference", value_label="test accuracy", first=True, file="accuracy",
+             reading="Each panel is a group of variants beside fp32, the reference."),
+        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", everywhere=True, unnamed="the reference", where={"network": "mlp"}, value_label="share", file="vanish",
+             reading="Each panel is a group of variants beside fp32, the reference."),
         Plot("summary", "Norms of the weights, with and without weight decay", "dots", "variant", ("weight_norm",), panels="network", where={"group": "decay"}, value_label="norm of all weights", file="norms",
              reading="Where decay is rounded away, the norm is that without it."),
         Plot("instability", "Learning rates that are too large, and what repairs them", "dots", "variant", ("norm_spikes", "loss_spikes"), panels="network", value_label="steps with a spike"),
