@@ -216,6 +216,14 @@ class Names(unittest.TestCase):
         alone = chart(plot, {"qat": made.table(columns, rows[:1])})  # with nothing to compare
         self.assertEqual([panel.title for panel in alone.panels], ["none"])
 
+    def test_chosen_series_say_of_how_many(self):
+        columns = [("network", ""), ("policy", ""), ("seed", ""), ("step", ""), ("test_loss", "nat")]
+        rows = [["mlp", policy, 1, step, 0.5 + i / 8] for i, policy in enumerate(["fp32", "O1", "mxfp4", "mxfp8", "nvfp4"]) for step in (1, 2)]
+        plot = self.plot("training", "curves")
+        note = "2 of 4 values of policy beside fp32; the table has all"
+        self.assertIn(note, chart(plot, {"curves": made.table(columns, rows)}).notes)
+        self.assertNotIn("the table has all", " ".join(chart(plot, {"curves": made.table(columns, rows[:6])}).notes))
+
     def test_a_panel_that_shows_nothing_is_left_out_and_named(self):
         plot = self.plot("memory", "training_devices")
         columns = [("model", ""), ("policy", ""), ("device_gb", "GB"), ("devices", "rank")]

@@ -119,7 +119,18 @@ def _only(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
         return rows, []
     there = {name_of(row[plot.series]) for row in rows}
     absent = [name for name in plot.only if name not in there]
-    return [row for name in plot.only for row in rows if name_of(row[plot.series]) == name] or rows, [absent_note(plot.series, absent)] if absent else []
+    notes = [*([absent_note(plot.series, absent)] if absent else []), *_chosen_note(plot, there)]
+    return [row for name in plot.only for row in rows if name_of(row[plot.series]) == name] or rows, notes
+
+
+def _chosen_note(plot: Plot, there: set[str]) -> list[str]:
+    """How many series are drawn, if not all. The reference, from which others differ, is none of them."""
+    reference = {plot.against[1]} if plot.against else set()
+    of_all, chosen = there - reference, (there - reference).intersection(plot.only)
+    if not chosen or chosen == of_all:
+        return []
+    beside = f" beside {', '.join(reference)}" if reference else ""
+    return [f"{len(chosen)} of {len(of_all)} values of {(plot.series or '').replace('_', ' ')}{beside}; the table has all"]
 
 
 def absent_note(column: str, names: Sequence[str]) -> str:
