@@ -20,8 +20,8 @@ struct Example {
   int status = 0;            ///< the exit status
 };
 
-/// The examples of every command, in an order in which they can run one after the other in one folder. Besides the
-/// files they make, they need gradients.npy, an array of floats.
+/// The examples of every command. Those of one command can run one after the other in an empty folder: whoever copies
+/// them from its help has no file that another command's example makes.
 std::span<const Example> examples();
 
 /// Settings with which an experiment takes a second.

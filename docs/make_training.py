@@ -76,7 +76,7 @@ def page(report):
                 f"| `{row['policy']}` | {percent(row['accuracy'])} | {percent(row['lowest'])} | {percent(row['highest'])} | {percent(row['to_fp32'], True)} ± {percent(row['doubt'])}"
                 f" | {row['verdict']} | {share(row['swamped'])} | {share(row['underflowed'])} | {share(row['operands_lost'])} | {row['skipped'] or ''} |\n"
             )
-        told = [row for row in of_network if row["why"]]
+        told = [row for row in of_network if row["why"] and row["verdict"] in ("failed", "below")]
         if told:
             text += "\nWhat the microscope saw in those that failed or fell behind, and what is known to help:\n\n"
             for row in told:

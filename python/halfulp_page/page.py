@@ -45,7 +45,8 @@ def _prepared(sources: Sequence[Source], title: str, about: Mapping[str, About],
     environment.filters.update(count=count, data_uri=data_uri, plain=plain)
     environment.globals.update(counted=counted, verdicts=VERDICTS, limit=rows)
     style = (folder / "templates" / "style.css").read_text(encoding="utf-8") + class_rules()
-    return environment, {"title": title or _title(sections), "style": style, "sections": sections, "figures": _figures(sources, sections), "totals": _totals(sources, about)}
+    return environment, {"title": title or _title(sections), "style": style, "sections": sections, "figures": _figures(sources, sections),
+                         "totals": counts([s.report for s in _counted(sources, about)]), "uncounted": _uncounted(sources, about)}
 
 
 def _title(sections: Sequence[Section]) -> str:
@@ -54,10 +55,15 @@ def _title(sections: Sequence[Section]) -> str:
     return f"halfulp: {counted(len(sections), 'experiment')}"
 
 
-def _totals(sources: Sequence[Source], about: Mapping[str, About]) -> dict[str, int]:
-    """Claims by verdict. Claims that repeat other claims count only where those are missing."""
-    own = [s.report for s in sources if not about.get(s.experiment, About()).retells]
-    return counts(own or [s.report for s in sources])
+def _counted(sources: Sequence[Source], about: Mapping[str, About]) -> Sequence[Source]:
+    """The reports whose claims make the totals. Claims that repeat other claims count only where those are missing."""
+    return [s for s in sources if not about.get(s.experiment, About()).retells] or sources
+
+
+def _uncounted(sources: Sequence[Source], about: Mapping[str, About]) -> list[str]:
+    """The experiments whose claims are not in the totals."""
+    counted_ones = {s.experiment for s in _counted(sources, about)}
+    return [name for name in dict.fromkeys(s.experiment for s in sources) if name not in counted_ones]
 
 
 def _figures(sources: Sequence[Source], sections: Sequence[Section]) -> list[dict[str, Any]]:

@@ -31,6 +31,18 @@ OVERFLOWING = """
     && getComputedStyle(e).clipPath === 'none').map(e => e.tagName + '.' + e.className).slice(0, 5);
 """
 
+MEETING = """
+  return [...document.querySelectorAll('svg')].flatMap(svg => {
+    const paper = svg.getBoundingClientRect();
+    const texts = [...svg.querySelectorAll('text')].map(t => [t.textContent.trim(), t.getBoundingClientRect()]).filter(([word]) => word);
+    const outside = texts.filter(([, t]) => t.right > paper.right || t.left < paper.left || t.bottom > paper.bottom);
+    const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5
+      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 0.35 * Math.min(a.height, b.height);
+    const meeting = texts.flatMap(([word, t], i) => texts.slice(i + 1).filter(([, other]) => over(t, other)).map(([other]) => word + ' | ' + other));
+    return [...outside.map(([word]) => word + ' leaves the slide'), ...meeting].map(what => svg.parentElement.id + ': ' + what);
+  });
+"""
+
 
 class InABrowser(unittest.TestCase):
     @classmethod
@@ -112,6 +124,16 @@ class InABrowser(unittest.TestCase):
                     self.browser.execute_script("for (const d of document.querySelectorAll('details')) d.open = arguments[0] || d.open", opened)
                     self.assertEqual(self.browser.execute_script("const d = document.documentElement; return [innerWidth, d.scrollWidth - d.clientWidth]"), [width, 0])
                     self.assertEqual(self.browser.execute_script(OVERFLOWING), [])
+
+    def test_letters_of_slides_do_not_meet(self):
+        """As the browser sets them: titles and names, ticks, legends, notes."""
+        slides = sorted((self.pages / "figures").glob("*.svg"))
+        self.assertGreater(len(slides), 100)
+        together = self.pages / "slides.html"
+        drawn = "".join(f'<div id="{slide.stem}">{slide.read_text(encoding="utf-8")}</div>' for slide in slides)
+        together.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{drawn}', encoding="utf-8")
+        self.show(page=together)
+        self.assertEqual(self.browser.execute_script(MEETING), [])
 
     def test_dark_is_dark_and_ink_can_be_read(self):
         for scheme, dark in (("light", False), ("dark", True)):

@@ -96,7 +96,7 @@ class Structure(unittest.TestCase):
 
     def test_tables_have_captions_and_headings_with_a_scope(self):
         self.assertEqual(len(self.page.all("table")), len(self.page.all("caption")))
-        self.assertTrue(all(a.get("scope") in ("col", "row") for a, _ in self.page.all("th")))
+        self.assertTrue(all(a.get("scope") in ("col", "row", "colgroup") for a, _ in self.page.all("th")))
         regions = [a for a, _ in self.page.all("div") if a.get("class") == "scroll"]
         self.assertEqual(len(regions), len(self.page.all("table")))
         labels = [a["aria-label"] for a in regions]
@@ -116,6 +116,20 @@ class Structure(unittest.TestCase):
     def test_claims_that_retell_are_counted_once(self):
         page = page_of(*made.golden()[:2], about={made.golden()[0]["experiment"]: About(retells=True)})
         self.assertIn("✓ 1", " ".join(text_of(page).split()))
+
+    def test_claims_that_are_not_counted_are_named(self):
+        """The columns below the figures add up to more than these, and the page says by what."""
+        first, second = (report["experiment"] for report in made.golden()[:2])
+        page = page_of(*made.golden()[:2], about={first: About(retells=True)})
+        self.assertIn(f"Not counted in these figures: the claims of {first}, which repeat", text_of(page))
+        alone = page_of(made.golden()[0], about={first: About(retells=True)})  # where they are counted
+        for other in (alone, page_of(*made.golden()[:2], about={second: About()})):
+            self.assertNotIn("Not counted", text_of(other))
+
+    def test_columns_of_claims_and_of_results_are_told_apart(self):
+        summary = next(a for a in self.page.all("table") if a[0].get("class") == "summary")[1]
+        self.assertLess(summary.index("claims"), summary.index("results"))
+        self.assertEqual([(a["colspan"], text) for a, text in self.page.all("th") if a.get("scope") == "colgroup"], [("4", "claims"), ("2", "results")])
 
 
 class SideBySide(unittest.TestCase):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
 import re
@@ -13,9 +14,14 @@ from xml.etree import ElementTree
 import made_reports as made
 from parsed_page import page_of, text_of
 
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
 from halfulp_page import Source, render, render_folder
 from halfulp_page.plots import PLOTS
+from halfulp_page.plots.draw import panels
 from halfulp_page.plots.networks import RANGES
+from halfulp_page.plots.saved import standalone
 from halfulp_page.plots.scenes_of_networks import spread
 from halfulp_page.plots.select import NoPicture, chart, in_order
 from halfulp_page.plots.spec import Plot
@@ -187,6 +193,57 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(len(page.ids), len(set(page.ids)))
 
 
+class Names(unittest.TestCase):
+    """What rows and panels are called."""
+
+    @staticmethod
+    def plot(experiment, table, **values):
+        return next(p for p in PLOTS[experiment] if isinstance(p, Plot) and p.table == table and all(getattr(p, name) == value for name, value in values.items()))
+
+    def test_a_row_without_a_layer_is_all_layers(self):
+        columns = [(name, "") for name in ("layer", "part", "format", "error")]
+        table = made.table(columns, [["", "weights", "bf16", 0.5], ["fc1", "activation", "bf16", 0.25]])
+        self.assertEqual(chart(self.plot("recommendation", "sensitivity"), {"sensitivity": table}).rows, ["all layers", "fc1"])
+
+    def test_what_has_no_panel_stands_in_all_and_numbers_have_units(self):
+        columns = [("bits", "bit"), ("granularity", ""), ("fp32", "1"), ("ptq", "1"), ("qat", "1")]
+        plot = self.plot("quantization", "qat")
+        rows = [[32, None, 0.8, 0.8, 0.9], [8, "tensor", 0.8, 0.7, 0.8], [1, "channel", 0.8, 0.6, 0.7]]
+        drawn = chart(plot, {"qat": made.table(columns, rows)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["tensor", "channel"])
+        self.assertEqual(drawn.rows, ["32 bits", "8 bits", "1 bit"])
+        self.assertEqual([[p.along for p in panel.series[2].points] for panel in drawn.panels], [[0, 1], [0, 2]])
+        alone = chart(plot, {"qat": made.table(columns, rows[:1])})  # with nothing to compare
+        self.assertEqual([panel.title for panel in alone.panels], ["none"])
+
+    def test_chosen_series_say_of_how_many(self):
+        columns = [("network", ""), ("policy", ""), ("seed", ""), ("step", ""), ("test_loss", "nat")]
+        rows = [["mlp", policy, 1, step, 0.5 + i / 8] for i, policy in enumerate(["fp32", "O1", "mxfp4", "mxfp8", "nvfp4"]) for step in (1, 2)]
+        plot = self.plot("training", "curves")
+        note = "2 of 4 values of policy beside fp32; the table has all"
+        self.assertIn(note, chart(plot, {"curves": made.table(columns, rows)}).notes)
+        self.assertNotIn("the table has all", " ".join(chart(plot, {"curves": made.table(columns, rows[:6])}).notes))
+
+    def test_a_panel_that_shows_nothing_is_left_out_and_named(self):
+        plot = self.plot("memory", "training_devices")
+        columns = [("model", ""), ("policy", ""), ("device_gb", "GB"), ("devices", "rank")]
+        small, large = ([[model, "O2", gb, devices] for gb, devices in ((40, a), (80, 1))] for model, a in (("small", 1), ("large", 2)))
+        drawn = chart(plot, {"training_devices": made.table(columns, small + large)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["large"])
+        self.assertIn("not drawn: small (1 everywhere)", drawn.notes)
+        self.assertEqual((drawn.along_label, drawn.value_label), ("GB of a device", "devices (a rank each)"))
+        self.assertLessEqual({"1", "2"}, set(Checkpoints.texts(panels(drawn, "p", "of", [drawn])[0].svg)))
+        with self.assertRaisesRegex(NoPicture, r"not drawn: small \(1 everywhere\)"):
+            chart(plot, {"training_devices": made.table(columns, small)})
+
+    def test_the_reference_stands_beside_every_group(self):
+        columns = [("variant", ""), ("group", ""), ("network", ""), ("accuracy", "1")]
+        rows = [["fp32", "", "mlp", 0.8], ["fp16-eps-1e-4", "eps", "mlp", 0.7], ["decay", "decay", "mlp", 0.75]]
+        drawn = chart(self.plot("optimizer", "summary", file="accuracy"), {"summary": made.table(columns, rows)})
+        self.assertEqual([panel.title for panel in drawn.panels], ["eps", "decay"])
+        self.assertEqual([[p.value for p in panel.series[0].points] for panel in drawn.panels], [[0.8, 0.7], [0.8, 0.75]])
+
+
 class SavedPictures(unittest.TestCase):
     """A picture's file stands alone: it has what the page has around it."""
 
@@ -222,14 +279,55 @@ class SavedPictures(unittest.TestCase):
         self.assertNotIn("var(", files[name])
         self.assertNotIn("currentColor", files[name])
 
-    def test_all_letters_of_every_file_are_on_it(self):
-        """By the width of a letter, no line is longer than the file."""
+    @staticmethod
+    def span(text):
+        """Where a line of a file's own begins and ends, by the outlines of its letters."""
+        font = FontProperties(family="DejaVu Sans", weight=text.get("font-weight", "normal"))
+        outlines = TextPath((float(text.get("x")), 0), "".join(text.itertext()), size=float(text.get("font-size")), prop=font)
+        return outlines.get_extents().x0, outlines.get_extents().x1
+
+    def test_all_letters_of_every_file_are_on_it_and_no_lines_meet(self):
+        lines = 0
         for name, file in self.golden_folder().items():
             if name.endswith(".svg"):
                 root = ElementTree.fromstring(file)
+                rows = {}
                 for text in root.findall("{http://www.w3.org/2000/svg}text"):
-                    self.assertLess(float(text.get("x")) + 0.57 * float(text.get("font-size")) * len("".join(text.itertext())), 960, name)
+                    rows.setdefault(text.get("y"), []).append(self.span(text))
                     self.assertLess(float(text.get("y")), int(root.get("height")), name)
+                for row in rows.values():
+                    self.assertLessEqual(max(end for _, end in row), 960 - 24, name)
+                    lines += len(row) > 1
+                    for (_, end), (begin, _) in itertools.pairwise(sorted(row)):
+                        self.assertLess(end + 5, begin, name)
+        self.assertGreater(lines, 10)
+
+    def test_ticks_of_large_numbers_are_short(self):
+        """Bytes in a unit of their size, other numbers by powers of ten."""
+        def ticks(plot, unit, most):
+            columns = [("weights", ""), ("weight_bytes", unit), ("cache_bytes", unit), ("model", "")]
+            drawn = chart(plot, {"inference": made.table(columns, [["fp32", most, 0, "a"], ["bf16", most // 2, 0, "a"]])})
+            (panel,) = panels(drawn, "p", "of", [drawn])
+            return Checkpoints.texts(panel.svg)
+
+        plot = next(p for p in PLOTS["memory"] if isinstance(p, Plot) and p.table == "inference")
+        self.assertLessEqual({"0", "5 GB", "10 GB", "25 GB"}, set(ticks(plot, "byte", 28_000_000_000)))
+        self.assertLessEqual({"0", "200 MB", "400 MB"}, set(ticks(plot, "byte", 497_759_232)))
+        self.assertLessEqual({"0", "200", "400"}, set(ticks(plot, "byte", 512)))
+        self.assertLessEqual({"0", "5e9", "1e10", "2.5e10"}, set(ticks(plot, "token", 28_000_000_000)))
+        self.assertLessEqual({"0", "20,000"}, set(ticks(plot, "token", 98_000)))
+
+    def test_a_title_of_wide_letters_and_the_name_beside_it_stay_apart(self):
+        def texts(title):
+            svg = standalone(lambda least, most: '<svg viewBox="0 0 9 9"></svg>', title, "mlp", [], "", "")
+            return ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}text")
+
+        for title in ("updates that swamp womw mmmw", "ilil " * 8, "mmmm " * 30, "W" * 200):
+            *_, last, name = texts(title)
+            self.assertTrue(last.get("y") != name.get("y") or self.span(last)[1] + 5 < self.span(name)[0], title)
+            self.assertLessEqual(max(self.span(t)[1] for t in texts(title)), 960 - 24, title)
+        last, name = texts("測試" * 5)  # which the font lacks: square letters
+        self.assertGreater(float(name.get("x")), 24 + 10 * float(last.get("font-size")))
 
     def test_many_rows_stand_in_two_columns_and_stay_on_a_slide(self):
         rows = [[f"format {i % 2}", f"method {i // 2}", i / 80] for i in range(80)]

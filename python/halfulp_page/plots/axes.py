@@ -13,6 +13,9 @@ from .style import INK
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST = 1e300  # for linear axes, whose ends are subtracted
+SMALL = 7  # the exponent of the largest power of two that is written out
+LONGEST = 9  # letters of a tick of a linear axis
+BYTES = ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"))
 
 
 def power(exponent: int, base: int) -> str:
@@ -45,8 +48,8 @@ class Extent:
             return min(max(value, -_MOST), _MOST)
         return math.log(value, self.base) if value > 0 else self.zero_at if value == 0 else None
 
-    def apply(self, axis: Any, set_limits: Any, most: int = 7) -> None:
-        """Sets an axis' ends and ticks, of powers at most so many."""
+    def apply(self, axis: Any, set_limits: Any, most: int = 7, unit: str = "") -> None:
+        """Sets an axis' ends and ticks, of powers at most so many. Ticks of a linear axis in bytes say kB, MB or GB."""
         from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
         set_limits(self.low, self.high)
         if self.linear_to:
@@ -56,7 +59,8 @@ class Extent:
             return
         if not self.base:
             locator = MaxNLocator(6, steps=[1, 2, 5, 10])
-            names = _names([at for at in locator.tick_values(self.low, self.high) if self.low <= at <= self.high])
+            ticks = [at for at in locator.tick_values(self.low, self.high) if self.low <= at <= self.high]
+            names = _names_of_bytes(ticks) if unit == "byte" else _names(ticks)
             axis.set_major_locator(locator)
             axis.set_major_formatter(FuncFormatter(lambda v, _: names.get(v) or number(float(f"{v:.12g}"))))
             for at in self.breaks:
@@ -82,7 +86,8 @@ class Extent:
         first = math.ceil(self.low - 1e-9 if self.zero_at is None else self.zero_at + self._room)
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
         step = max(1, math.ceil((last - first + 1) / most))
-        ticks = [(float(e), power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
+        plain = self.base == 2 and 0 <= first and last <= SMALL
+        ticks = [(float(e), str(2 ** e) if plain else power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
         if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
@@ -110,9 +115,19 @@ class Extent:
 
 
 def _names(ticks: Sequence[float]) -> dict[float, str]:
-    """What ticks are called: as short as they are still told apart."""
+    """What ticks are called: as short as they are still told apart. Powers of ten take the place of many digits."""
     names = {v: number(float(f"{v:.12g}")) for v in ticks}
+    if any(len(name) > LONGEST for name in names.values()):
+        names = {v: number(float(f"{v:.12g}")) if abs(v) < 1000 else f"{v:.4g}".replace("e+0", "e").replace("e+", "e") for v in ticks}
     return names if len(set(names.values())) == len(names) else {v: f"{v:.12g}" for v in ticks}
+
+
+def _names_of_bytes(ticks: Sequence[float]) -> dict[float, str]:
+    """In the largest unit in which the last tick is at least 1."""
+    largest = max(map(abs, ticks), default=0.0)
+    size, unit = next(((size, unit) for size, unit in BYTES if largest >= size), (1.0, ""))
+    names = _names([v / size for v in ticks])
+    return {v: names[v / size] + (unit if v else "") for v in ticks}
 
 
 def _signed(value: float, linear_to: float) -> float:

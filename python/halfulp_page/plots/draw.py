@@ -249,7 +249,7 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent, slide: tupl
     if chart.plot.against:
         axes.axhline(0, color=INK, linewidth=0.8)
     along.apply(axes.xaxis, axes.set_xlim)
-    values.apply(axes.yaxis, axes.set_ylim)
+    values.apply(axes.yaxis, axes.set_ylim, unit=chart.unit)
     below.set_xlabel(chart.along_label)
     axes.set_title(chart.value_label, pad=NAME_ON_TOP if any(on_top) else None)
     return figure
@@ -262,7 +262,7 @@ def _rows(axes: Any, chart: Chart, panel: Panel, values: Extent, rows: Sequence[
         _dots(axes, panel, chart, values, place)
     else:
         _stack(axes, panel, values, place)
-    values.apply(axes.xaxis, axes.set_xlim, most)
+    values.apply(axes.xaxis, axes.set_xlim, most, chart.unit)
     axes.set_yticks(range(len(rows)), [_short(chart.rows[int(row)]) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -19,7 +19,8 @@ PLOTS = {
     "quantization": (
         Plot("accuracy", "Accuracy after quantization, by calibration of activations", "dots", "activations", ("accuracy",), series="bits", panels="granularity", where={"network": "mlp", "weights": "max"},
              value_label="test accuracy", reading="The series is the number of bits; a panel says what has a scale of its own.", first=True),
-        Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy"),
+        Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy",
+             everywhere=True, reading="fp32: before; ptq: quantized; qat: after training on. A panel says what of the weights has a scale of its own. 32 bits: training went on in FP32, without scales."),
         Plot("planted", "What outlier columns cost each method", "dots", "method", ("accuracy",), series="ratio", where={"network": "mlp"}, value_label="test accuracy",
              reading="The series is how many times larger the outliers are than all other values.")),
     "memory": (
@@ -33,9 +34,9 @@ PLOTS = {
         Plot("inference", "Bytes at inference, by the format of the weights", "stacked", "weights", ("weight_bytes", "cache_bytes"), panels="model", where={"cache": "bf16"},
              value_label="bytes", same_values=False),
         Plot("training_devices", "Devices that a training needs, by their memory", "lines", "device_gb", ("devices",), series="policy", panels="model", where={"recomputation": "none"},
-             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, empty="activations and what is gathered alone are too much for a device"),
+             value_scale="log2", along_label="GB of a device", value_label="devices (a rank each)", same_values=False, uneven=True, empty="activations and what is gathered alone are too much for a device"),
         Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
-             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
+             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, uneven=True)),
     "checkpoint": (
         Scene(("formats",), "Bits against SQNR, by format", bits_and_quality, legend=FORMAT_MARKS, reading="Up: more is kept. Left: less memory. A long line: some tensor loses much more than the whole.", file="formats"),
         Plot("exponents", "Magnitudes by role, over the ranges of formats", "lines", "exponent", ("elements",), series="role", added="zeros", value_scale="log", along_label="binary exponent",

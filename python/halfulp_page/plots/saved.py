@@ -2,13 +2,13 @@
 notes, comes with it. One width for all, colours for paper, an opaque background."""
 from __future__ import annotations
 
+import itertools
 import re
-import unicodedata
 import urllib.parse
 from typing import Callable, Sequence
 from xml.sax.saxutils import escape
 
-from .style import PRINTED
+from .style import PRINTED, letter_width
 from .svg import class_rules
 
 WIDTH, HEIGHT, MOST = 960, 540, 720  # pixels: a slide, and where rows are many or words long
@@ -18,7 +18,7 @@ LEAST = 280                      # a panel's height
 TITLE, LEGEND, NOTE = 28, 18, 14  # sizes of letters
 LINE = 1.3                       # a line's height, in letters
 INK, SOFT, PAPER = PRINTED["currentColor"], "#57606a", "#ffffff"
-EM = 0.57                        # a letter's mean width in DejaVu Sans, a little more; bold ones are a tenth wider
+APART = 0.6                      # letters between a title and the panel's name beside it
 
 
 def standalone(panel: Callable[[float, float], str], title: str, name: str, legend: Sequence[tuple[str, str]], series: str, notes: str) -> str:
@@ -26,9 +26,9 @@ def standalone(panel: Callable[[float, float], str], title: str, name: str, lege
     of their marks, after a heading, `series`."""
     parts, y = [], float(ABOVE)
     x = 0.0
-    for line in _lines(title, TITLE * 1.1):
+    for line in _lines(title, TITLE, bold=True):
         y += TITLE * LINE
-        x = MARGIN + _width(line, TITLE * 1.1) + 0.1 * TITLE
+        x = MARGIN + _width(line, TITLE, bold=True) + APART * TITLE
         parts.append(_text(line, MARGIN, y - 0.3 * TITLE, TITLE, INK, ' font-weight="bold"'))
     if name and x + _width(name, TITLE) <= WIDTH - MARGIN:  # beside the title
         parts.append(_text(name, x, y - 0.3 * TITLE, TITLE, INK))
@@ -94,17 +94,25 @@ def _text(text: str, x: float, y: float, size: float, colour: str, more: str = "
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}"{more}>{escape(text)}</text>'
 
 
-def _width(text: str, size: float) -> float:
-    return size * EM * sum(1.7 if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
+def _width(text: str, size: float, bold: bool = False) -> float:
+    return size * sum(letter_width(letter, bold) for letter in text)
 
 
-def _lines(text: str, size: float, width: float = WIDTH - 2 * MARGIN) -> list[str]:
+def _lines(text: str, size: float, width: float = WIDTH - 2 * MARGIN, bold: bool = False) -> list[str]:
     """A text in lines that fit; a word that is longer than a line is cut."""
     lines: list[str] = []
-    most = max(1, int(width / (size * EM)))
     for word in text.split():
-        if lines and _width(f"{lines[-1]} {word}", size) <= width:
+        if lines and _width(f"{lines[-1]} {word}", size, bold) <= width:
             lines[-1] += " " + word
         else:
-            lines.append(word if len(word) <= most else word[:most - 1] + "…")
+            lines.append(_cut(word, size, width, bold))
     return lines
+
+
+def _cut(word: str, size: float, width: float, bold: bool) -> str:
+    """As much of a word as fits, at least a letter."""
+    if _width(word, size, bold) <= width:
+        return word
+    ends = itertools.accumulate(letter_width(letter, bold) for letter in word)
+    fit = sum(1 for _ in itertools.takewhile(lambda end: size * (end + letter_width("…", bold)) <= width, ends))
+    return word[:max(fit, 1)] + "…"

@@ -12,6 +12,8 @@ from .spec import MOST_CELLS, MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
 
 
 NO_NAME = "(no name)"
+NOWHERE = (None, "")  # cells that name no panel
+A_NUMBER = re.compile(r"[\d.,e+-]*\d[\d.,e+-]*")
 SIGNED = ("linear", "symlog")  # scales that have places for negative numbers
 
 
@@ -58,6 +60,7 @@ class Chart:
     value_label: str
     selected: list[str]    # "rounding nearest-even": what of the table is drawn
     notes: list[str]       # what is left out, and why, of all panels
+    unit: str = ""         # of all values, if it is one
 
 
 def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
@@ -116,7 +119,18 @@ def _only(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
         return rows, []
     there = {name_of(row[plot.series]) for row in rows}
     absent = [name for name in plot.only if name not in there]
-    return [row for name in plot.only for row in rows if name_of(row[plot.series]) == name] or rows, [absent_note(plot.series, absent)] if absent else []
+    notes = [*([absent_note(plot.series, absent)] if absent else []), *_chosen_note(plot, there)]
+    return [row for name in plot.only for row in rows if name_of(row[plot.series]) == name] or rows, notes
+
+
+def _chosen_note(plot: Plot, there: set[str]) -> list[str]:
+    """How many series are drawn, if not all. The reference, from which others differ, is none of them."""
+    reference = {plot.against[1]} if plot.against else set()
+    of_all, chosen = there - reference, (there - reference).intersection(plot.only)
+    if not chosen or chosen == of_all:
+        return []
+    beside = f" beside {', '.join(reference)}" if reference else ""
+    return [f"{len(chosen)} of {len(of_all)} values of {(plot.series or '').replace('_', ' ')}{beside}; the table has all"]
 
 
 def absent_note(column: str, names: Sequence[str]) -> str:
@@ -181,52 +195,73 @@ class _Builder:
     def __init__(self, plot: Plot, rows: list[dict[str, Any]], selected: list[str], notes: list[str], units: Mapping[str, str]) -> None:
         self.plot, self.rows, self.selected, self.notes, self.units = plot, rows, selected, notes, units
         self.empty: dict[str, list[str]] = {}          # cells without a number: the series of a panel
+        self.seen: set[tuple[str, str, float]] = set()  # panels, series and places that have a point
+        self.left: dict[str, Counter[str]] = {}        # of a panel: what has no point, by the reason
         self.by_value = plot.series is None            # each column of values is a series
         self.value_panels = plot.series is not None and plot.panels is None and len(plot.values) > 1
 
     def build(self) -> Chart:
         plot = self.plot
         names = [self._words(v) for v in plot.values] if self.by_value else self._distinct(plot.series or "", MOST_SERIES)
-        panels = [self._words(v) for v in plot.values] if self.value_panels else self._distinct(plot.panels, MOST_PANELS) if plot.panels else [""]
+        panels = self._panel_names()
         categories = [] if plot.kind == "lines" else self._worst(MOST_CELLS) if plot.kind == "heatmap" else self._distinct(plot.along, MOST_ROWS)
         built = {title: Panel(title, [Series(name, i) for i, name in enumerate(names)]) for title in panels}
-        seen: set[tuple[str, str, float]] = set()
-        left = {title: Counter[str]() for title in panels}
         for row in self.rows:
             for value in plot.values:
-                title = self._words(value) if self.value_panels else name_of(row[plot.panels]) if plot.panels else ""
-                name = self._words(value) if self.by_value else name_of(row[plot.series or ""])
-                at = self._place(row[plot.along], categories)
-                if title not in built or name not in names or at is None:
-                    continue
-                y = self._value(row, value)
-                if y is None:
-                    self.empty.setdefault(title, []).append(name)
-                elif math.isnan(y):
-                    left[title]["NaN"] += 1
-                elif (title, name, at) in seen:
-                    left[title]["again"] += 1
-                else:
-                    seen.add((title, name, at))
-                    left[title]["beyond"] += plot.value_limits is not None and plot.kind != "heatmap" and not plot.value_limits[0] <= y <= plot.value_limits[1]
-                    low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
-                    built[title].series[names.index(name)].points.append(Point(at, y, low, high))
+                for title in self._titles(row, value, panels):
+                    self._add(row, value, title, built, names, categories)
         for title, panel in built.items():
             panel.guides = [(self._words(guide), self._guide(guide, title)) for guide in plot.guides]
-        return self._chart(list(built.values()), names, categories, left)
+        return self._chart(list(built.values()), names, categories)
 
-    def _chart(self, panels: list[Panel], names: list[str], categories: list[str], left: Mapping[str, Counter[str]]) -> Chart:
+    def _panel_names(self) -> list[str]:
+        plot = self.plot
+        if self.value_panels:
+            return [self._words(v) for v in plot.values]
+        if not plot.panels:
+            return [""]
+        named = [row for row in self.rows if row[plot.panels] not in NOWHERE] if plot.everywhere else []
+        return self._distinct(plot.panels, MOST_PANELS, named or self.rows)
+
+    def _titles(self, row: Mapping[str, Any], value: str, panels: Sequence[str]) -> Sequence[str]:
+        """The panels of a row's value."""
+        if self.plot.everywhere and row[self.plot.panels or ""] in NOWHERE:
+            return panels
+        return [self._words(value) if self.value_panels else name_of(row[self.plot.panels]) if self.plot.panels else ""]
+
+    def _add(self, row: Mapping[str, Any], value: str, title: str, built: Mapping[str, Panel], names: Sequence[str], categories: list[str]) -> None:
+        """A value's point, or why there is none."""
+        plot = self.plot
+        name = self._words(value) if self.by_value else name_of(row[plot.series or ""])
+        at = self._place(row[plot.along], categories)
+        if title not in built or name not in names or at is None:
+            return
+        left = self.left.setdefault(title, Counter())
+        y = self._value(row, value)
+        if y is None:
+            self.empty.setdefault(title, []).append(name)
+        elif math.isnan(y):
+            left["NaN"] += 1
+        elif (title, name, at) in self.seen:
+            left["again"] += 1
+        else:
+            self.seen.add((title, name, at))
+            left["beyond"] += plot.value_limits is not None and plot.kind != "heatmap" and not plot.value_limits[0] <= y <= plot.value_limits[1]
+            low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
+            built[title].series[names.index(name)].points.append(Point(at, y, low, high))
+
+    def _chart(self, panels: list[Panel], names: list[str], categories: list[str]) -> Chart:
         plot = self.plot
         for panel in panels:
             panel.series = [s for s in panel.series if s.points]
             for series in panel.series:
                 series.points.sort(key=lambda p: p.along)
-        panels = [panel for panel in panels if panel.series]
+        panels = self._uneven([panel for panel in panels if panel.series])
         self._mark_ends(panels)
         if not any((math.isfinite(p.value) or plot.exact and p.value > 0) and (p.value >= 0 or plot.value_scale in SIGNED) for panel in panels for s in panel.series for p in s.points):
             raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
         for panel in panels:
-            panel.notes += self._left_out(panel, left[panel.title])
+            panel.notes += self._left_out(panel, self.left.get(panel.title, Counter()))
         if gone := {title: names for title, names in self.empty.items() if title not in {panel.title for panel in panels}}:
             self.notes.append(self._empty_note(gone))
         if plot.value_scale == "symlog":
@@ -234,9 +269,21 @@ class _Builder:
         for panel in panels:
             panel.title = self._panel_title(panel.title)
         value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
-        units = {self.units.get(v, "") for v in plot.values}
-        return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
-                     self._with_unit(value_label, set() if plot.added else units), self.selected, self.notes)
+        units = set() if plot.added else {self.units.get(v, "") for v in plot.values}
+        return Chart(plot, panels, names, [self._row_name(name) for name in categories], self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
+                     self._with_unit(value_label, units), self.selected, self.notes, next(iter(units)) if len(units) == 1 else "")
+
+    def _uneven(self, panels: list[Panel]) -> list[Panel]:
+        """The panels that show something, if the others are to be left out."""
+        if not self.plot.uneven:
+            return panels
+        values = {panel.title: {p.value for s in panel.series for p in s.points} for panel in panels}
+        even = {title: plain(next(iter(of))) for title, of in values.items() if len(of) == 1}
+        if even:
+            self.notes.append(f"not drawn: {', '.join(f'{title} ({value} everywhere)' for title, value in even.items())}")
+        if even and len(even) == len(panels):
+            raise NoPicture("; ".join(self.notes))
+        return [panel for panel in panels if panel.title not in even]
 
     def _mark_ends(self, panels: Sequence[Panel]) -> None:
         """Says why the lines of a panel end before those of others."""
@@ -261,12 +308,19 @@ class _Builder:
             notes.append(f"{counted(left['again'], 'row')} with the same place left out: the first is drawn")
         return notes
 
+    def _row_name(self, name: str) -> str:
+        """A number has its unit; nothing says what it stands for."""
+        unit = self.units.get(self.plot.along, "")
+        if name == NO_NAME:
+            return self.plot.unnamed_row or name
+        return f"{name} {unit}" + ("s" if name != "1" else "") if unit not in ("", "1") and A_NUMBER.fullmatch(name) else name
+
     def _panel_title(self, title: str) -> str:
         """A number alone, or nothing, says what of."""
         if not self.plot.panels or not title:
             return title
         word = self.plot.panel_label or self._words(self.plot.panels)
-        return self.plot.unnamed or f"no {word}" if title == NO_NAME else f"{word} {title}" if re.fullmatch(r"[\d.,e+-]*\d[\d.,e+-]*", title) else title
+        return self.plot.unnamed or f"no {word}" if title == NO_NAME else f"{word} {title}" if A_NUMBER.fullmatch(title) else title
 
     def _empty_note(self, empty: Mapping[str, Sequence[str]]) -> str:
         """How many cells have no number, whose they are, and why."""
@@ -308,8 +362,8 @@ class _Builder:
             self.notes.append(f"the {most} of {len(means)} {self._words(self.plot.along)}s that lose most; the table has all")
         return in_order(sorted(means, key=lambda name: means[name])[:most] if len(means) > most else list(means))
 
-    def _distinct(self, column: str, most: int) -> list[str]:
-        values = list(dict.fromkeys(name_of(row[column]) for row in self.rows))
+    def _distinct(self, column: str, most: int, rows: Sequence[Mapping[str, Any]] | None = None) -> list[str]:
+        values = list(dict.fromkeys(name_of(row[column]) for row in rows or self.rows))
         if len(values) > most:
             self.notes.append(f"the first {most} of {len(values)} values of {self._words(column)}; the table has all")
         return values[:most]
@@ -320,7 +374,7 @@ class _Builder:
     @staticmethod
     def _with_unit(label: str, units: set[str]) -> str:
         unit = next(iter(units)) if len(units) == 1 else ""
-        return label if unit in ("", "1") or not label or {unit, unit + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
+        return label if unit in ("", "1") or not label or {unit.lower(), unit.lower() + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
 
 
 def described(panel: Panel, chart: Chart) -> str:

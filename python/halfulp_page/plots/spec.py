@@ -41,6 +41,9 @@ class Plot:
     file: str = ""                   # its part of a file's name; default: the table. No two of an experiment have the same
     panel_label: str = ""            # before panels that are numbers; default: the column's name
     unnamed: str = ""                # the panel of an empty cell; default: that there is none
+    everywhere: bool = False         # rows with an empty cell of `panels` stand in every panel, as what to compare with
+    uneven: bool = False             # a panel in which all values are the same is not drawn; a note says so
+    unnamed_row: str = ""            # the row of an empty cell of `along`
     band: str = ""                   # of lines: what the band between whiskers is
     linear_to: float = 0.0           # of the scale symlog: linear up to here on both sides of 0, logarithmic beyond
     exact: tuple[str, ...] = ()      # of a heatmap: columns that are all 0, if they are there, where an empty cell means that nothing was lost

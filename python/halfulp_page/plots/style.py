@@ -6,6 +6,8 @@ dark mode. Colours: Okabe and Ito, Color Universal Design, 2008.
 """
 from __future__ import annotations
 
+import functools
+import unicodedata
 from typing import Any
 
 INK, GRID, PAPER = "#010203", "#030201", "#fefdfc"  # stand-ins for the text's colour, background lines, the background
@@ -66,3 +68,14 @@ def text_width(text: str, size: float) -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
     return float(text_to_path.get_text_width_height_descent(text, FontProperties(family=FONT, size=size), False)[0])
+
+
+@functools.lru_cache(maxsize=None)
+def letter_width(letter: str, bold: bool = False) -> float:
+    """Of the letter's height. The font says it; of a letter that it lacks another font draws: wide ones are square."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+    from matplotlib.textpath import text_to_path
+    font = FontProperties(family=FONT, size=1, weight="bold" if bold else "normal")
+    if ord(letter) not in get_font(findfont(font)).get_charmap():
+        return 1.0 if unicodedata.east_asian_width(letter) in "WF" else 0.7
+    return float(text_to_path.get_text_width_height_descent(letter, font, False)[0])

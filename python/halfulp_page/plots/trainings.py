@@ -30,8 +30,10 @@ PLOTS = {
              value_label="test accuracy", file="accuracy", reading="Before and after; a training that ended in NaN counts as 0."),
         Plot("summary", "Weights that never move, and updates that are swamped", "dots", "policy", ("unmoved", "swamped"), panels="network", value_label="share", file="unmoved")),
     "optimizer": (
-        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", unnamed="the reference", value_label="test accuracy", first=True, file="accuracy"),
-        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", unnamed="the reference", where={"network": "mlp"}, value_label="share", file="vanish"),
+        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", everywhere=True, unnamed="the reference", value_label="test accuracy", first=True, file="accuracy",
+             reading="Each panel is a group of variants beside fp32, the reference."),
+        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", everywhere=True, unnamed="the reference", where={"network": "mlp"}, value_label="share", file="vanish",
+             reading="Each panel is a group of variants beside fp32, the reference."),
         Plot("summary", "Norms of the weights, with and without weight decay", "dots", "variant", ("weight_norm",), panels="network", where={"group": "decay"}, value_label="norm of all weights", file="norms",
              reading="Where decay is rounded away, the norm is that without it."),
         Plot("instability", "Learning rates that are too large, and what repairs them", "dots", "variant", ("norm_spikes", "loss_spikes"), panels="network", value_label="steps with a spike"),
@@ -39,7 +41,7 @@ PLOTS = {
              along_label="examples a step", value_label="share of updates", reading="As many examples in all: larger batches have fewer and earlier steps, whose updates are larger next to their weights.")),
     "recommendation": (
         Plot("sensitivity", "What each format costs, alone in its place", "dots", "layer", ("error",), series="format", panels="part", where={"network": "mlp"}, value_scale="log",
-             value_label="relative error of a step", reading="All else is FP32. Weights and moments are those of all layers."),
+             value_label="relative error of a step", unnamed_row="all layers", reading="All else is FP32. Weights and moments are those of all layers."),
         Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1", first=True)),
     "model": (
         Plot("products", "Signal over error of each product", "lines", "step", ("sqnr",), series="layer", panels="product", value_label="SQNR (dB)", first=True, file="sqnr",
