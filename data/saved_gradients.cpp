@@ -133,7 +133,9 @@ bool is_step_of_a_run(const fs::path& folder) {
 
 GradientFolder read_gradients(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) refuse_file(folder, fs::exists(folder, error) ? "no folder" : "no such folder");
+  if (!fs::is_directory(folder, error))
+    refuse_file(folder, fmt::format("no {}folder; accepted: a folder of .npy files, or of gradients that a run saved",
+                                    fs::exists(folder, error) ? "" : "such "));
   GradientFolder found;
   if (fs::exists(fs::symlink_status(fs::path(folder) / listing, error))) {
     found = read_listing(folder);

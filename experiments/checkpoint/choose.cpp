@@ -104,7 +104,7 @@ std::optional<std::uint64_t> bytes_in(const std::string& layout, const ModelTens
 std::string why_unusable(const Facts& facts) {
   if (facts.nan) return "holds NaN";
   if (facts.infinite) return "holds infinities";
-  return "no format and layout hold it";
+  return "fits no format and layout";
 }
 
 class Choice {

@@ -422,8 +422,17 @@ void run_recommendation(const Config& config, Run& run) {
 
 namespace {
 
-/// The first recommended policy beside O1.
+/// The first recommended policy beside O1; of tensors without a network what their formats take.
 std::string recommendation_finding(const ReportTables& tables) {
+  double bytes = 0, as_fp32 = 0, error = 0;
+  for (const TableRow& row : tables.rows("tensors")) {
+    if (row["chosen"] != true) continue;
+    bytes += row.number("bytes"), as_fp32 += row.number("elements") * sizeof(float);
+    error = std::max(error, row.number("relative_error"));
+  }
+  if (as_fp32 > 0)
+    return fmt::format("These tensors take {} of fp32's bytes with errors of at most {}.", percent(bytes / as_fp32),
+                       percent(error));
   for (const TableRow& row : tables.rows("comparison", {{"policy", "recommended"}})) {
     const auto o1 = tables.rows("comparison", {{"policy", "O1"}, {"network", row["network"]}});
     return fmt::format("{} trains with {} of fp32's bytes at a cost of {} points", row.text("network"),

@@ -197,8 +197,13 @@ void run_scaling(const Config& config, Run& run) {
 
 namespace {
 
-/// The worst and the best format beside an outlier channel.
+/// The worst and the best format of the user's tensor, or else beside an outlier channel.
 std::string scaling_finding(const ReportTables& tables) {
+  const auto given = tables.rows("granularity", {{"tensor", "input"}});
+  if (const TableRow *const most = largest(given, "relative_error"), *const least = smallest(given, "relative_error");
+      most && most != least)
+    return fmt::format("The input has an error of {} in {} and of {} in {}.", percent(most->number("relative_error")),
+                       most->text("format"), percent(least->number("relative_error")), least->text("format"));
   const auto rows = tables.rows("granularity", {{"tensor", "outlier-channel"}});
   const TableRow *const worst = largest(rows, "others_error"), *const best = smallest(rows, "others_error");
   if (!worst || worst == best) return {};

@@ -2,6 +2,8 @@
 // refuses.
 #include "experiment_run.hpp"
 
+#include <halfulp/report/finding.hpp>
+
 #include <halfulp/data/quantized_tensor.hpp>
 #include <halfulp/data/saved_gradients.hpp>
 #include <halfulp/experiments/scaling/scaling.hpp>
@@ -60,8 +62,10 @@ TEST_F(Scaling, a_file_in_every_granularity) {
   // 448 makes the scale of the tensor and of row 0 one; 3.1 is 3 in E4M3's steps of 1/4, and only row 1 has the
   // scale 3.5 / 448 = 2^-7.
   const std::string path = npy("a.npy", "(2, 4)", {448, 3.1, 0x1p-11, 0, 3.5, 3.1, 0x1p-10, -1});
-  const Json table = report_of(
-      {"input=" + path, "formats=e4m3-tensor,e4m3-row,e4m3/column/fp32,fp32"})["results"]["granularity"];
+  const Json report = report_of({"input=" + path, "formats=e4m3-tensor,e4m3-row,e4m3/column/fp32,fp32"});
+  const Json& table = report["results"]["granularity"];
+  const std::string finding = finding_of(find_experiment("scaling"), report["results"]);
+  EXPECT_TRUE(finding.starts_with("The input has an error of ")) << finding;
   const auto of = [&](const char* format, const char* column) { return cell(table, {"input", format}, column); };
   const double squares = 448. * 448 + 2 * 3.1 * 3.1 + 3.5 * 3.5 + 1 + 0x1p-22 + 0x1p-20;
   EXPECT_NEAR(of("e4m3-tensor", "relative_error").get<double>(),
