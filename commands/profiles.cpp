@@ -45,7 +45,10 @@ CastTable cast_table(const ListOptions& options) {
   return table;
 }
 
-void profiles_command(const ListOptions& options) {
+void profiles_command(const ListOptions& options, const CLI::App& command) {
+  for (const char* option : {"--from", "--to"})
+    if (options.values.empty() && command.count(option))
+      throw std::invalid_argument(fmt::format("{} is for --of; accepted: --of VALUE,... besides", option));
   if (!options.values.empty()) {
     if (options.name)
       throw std::invalid_argument("--of asks every profile; accepted: --of without '" + shown(*options.name) + "'");
@@ -106,7 +109,7 @@ void add_profiles_command(CLI::App& app, int&) {
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");
-  command->callback([options] { profiles_command(*options); });
+  command->callback([options, command] { profiles_command(*options, *command); });
 }
 
 void add_diff_profiles_command(CLI::App& app, int&) {

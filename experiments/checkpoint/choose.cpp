@@ -334,9 +334,9 @@ void run_choice(const Config& config, Run& run) {
 std::string finding_of_choice(const ReportTables& tables) {
   const auto rows = tables.rows("totals");
   if (rows.empty()) return {};
-  return fmt::format("{:.3g} bits an element keep {} of all tensors, of which {} are rounded", rows[0].number("bits"),
+  return fmt::format("{:.3g} bits an element keep {} of all tensors, of which {} {} rounded", rows[0].number("bits"),
                      rows[0]["sqnr"].is_null() ? "everything" : fmt::format("{:.1f} dB", rows[0].number("sqnr")),
-                     rows[0].whole("rounded"));
+                     rows[0].whole("rounded"), rows[0].number("rounded") == 1 ? "is" : "are");
 }
 
 }  // namespace

@@ -248,12 +248,13 @@ std::string finding_of_quantized(const ReportTables& tables) {
   if (!totals.empty() && totals[0].number("written") == 0)
     return "nothing was written: not everything read back as it was meant";
   const double percent = 100 * all.number("bytes") / std::max(1.0, all.number("bytes_before"));
+  const std::string why = percent == 100 && all["sqnr"].is_number() ? ", without a layout of code words" : "";
   if (all.number("not_finite") > 0)
     return fmt::format("{:.3g} % of the bytes; {} finite values became infinite or NaN", percent,
                        all.whole("not_finite"));
   return all["sqnr"].is_null()
              ? fmt::format("{:.3g} % of the bytes, and every value is kept", percent)
-             : fmt::format("{:.3g} % of the bytes; rounded tensors keep {:.1f} dB", percent, all.number("sqnr"));
+             : fmt::format("{:.3g} % of the bytes{}; rounded tensors keep {:.1f} dB", percent, why, all.number("sqnr"));
 }
 
 }  // namespace

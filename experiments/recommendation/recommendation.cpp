@@ -435,8 +435,10 @@ std::string recommendation_finding(const ReportTables& tables) {
                        percent(error));
   for (const TableRow& row : tables.rows("comparison", {{"policy", "recommended"}})) {
     const auto o1 = tables.rows("comparison", {{"policy", "O1"}, {"network", row["network"]}});
-    return fmt::format("{} trains with {} of fp32's bytes at a cost of {} points", row.text("network"),
-                       percent(row.number("bytes_to_fp32")), in_words(-100 * row.number("to_fp32"))) +
+    const double cost = -100 * row.number("to_fp32");
+    return fmt::format("{} trains with {} of fp32's bytes at {}", row.text("network"),
+                       percent(row.number("bytes_to_fp32")),
+                       cost > 0 ? fmt::format("a cost of {} points", in_words(cost)) : "no cost") +
            (o1.empty() ? "." : fmt::format("; O1 takes {}.", percent(o1.front().number("bytes_to_fp32"))));
   }
   return {};
