@@ -98,9 +98,11 @@ std::string last_line(std::string text) {
 
 /// Draws the page with the first Python that has the modules: the named one, else the one on PATH, else the system's.
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
-  // Not by PYTHONPATH: of a wheel the folder is that of all packages, whose NumPy may be none for this Python.
+  // The package alone, by its place: beside that of a wheel lie NumPy and all others, which may be for another Python.
+  // Python before 3.11 would look for modules in this folder, too.
   constexpr const char* code =
-      "import importlib.util, runpy, sys; folder = sys.argv.pop(1); sys.path.append(folder); "
+      "import sys; sys.path = [path for path in sys.path if path]; "
+      "import importlib.util, runpy; folder = sys.argv.pop(1); "
       "spec = importlib.util.spec_from_file_location('halfulp_page', folder + '/halfulp_page/__init__.py'); "
       "module = sys.modules['halfulp_page'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(module); "
       "runpy.run_module('halfulp_page', run_name='__main__', alter_sys=True)";

@@ -184,8 +184,9 @@ void keep_folders(const std::vector<Config>& configs, const std::vector<std::str
     for (const std::string& file : files) {
       if (file == "-" || !fs::exists(file, error)) continue;
       const fs::path inside = fs::relative(file, read, error);
-      // An earlier report in a folder of arrays is none of them.
-      const bool data = !file.ends_with(".json") || file.ends_with(".index.json");
+      // An earlier report in a folder of arrays is none of them; lists of shards and of saved gradients are read.
+      const bool data = !file.ends_with(".json") || file.ends_with(".index.json") ||
+                        fs::path(file).filename() == "gradients.json";
       if (data && !inside.empty() && *inside.begin() != "..") overwritten({"--out", file}, name);
     }
   };
@@ -224,7 +225,7 @@ void keep_named_files(const Config& config, std::span<const OutputFile> written)
     if (std::error_code error; !fs::is_regular_file(file.path, error)) continue;
     for (const Parameter& parameter : config.parameters()) {
       if (parameter.type != ParameterType::text && parameter.type != ParameterType::path) continue;
-      if (parameter.name == "output") continue;
+      if (parameter.name == "output" || parameter.name == "save_gradients") continue;
       const std::string text = config.text(parameter.name);
       std::vector<std::string> names{text};
       for (std::size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {

@@ -68,7 +68,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
       text += fmt::format("; {}{} operation{} not compared, because none of their operands is recorded",
                           total.unanswered_tasks, total.tasks ? " more" : "",
                           total.unanswered_tasks == 1 ? " is" : "s are");
-    if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operation{} skipped", total.skipped_tasks, total.skipped_tasks == 1 ? "" : "s");
+    if (total.tasks && total.skipped_tasks)
+      text += fmt::format("; {} operation{} skipped", total.skipped_tasks, total.skipped_tasks == 1 ? "" : "s");
     if (!total.reasons.empty() && (with_reasons || !total.tasks))
       text += fmt::format(": {}", fmt::join(total.reasons, "; "));
     if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";

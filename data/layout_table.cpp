@@ -21,10 +21,7 @@ constexpr PartNames mlx{"weight", "scales", "global_scale", "biases"};
 constexpr PartNames marlin{"weight_packed", "scale_packed"};
 constexpr PartNames bitmask{".compressed", ".bitmask"};
 
-constexpr std::string_view any_float = "F32 BF16 F16 F64", fp8 = "F8_E4M3 F8_E5M2";
-
-constexpr BlockElement floats(const FloatFormat& f) { return {f, 0, 0, IntegerRange::symmetric}; }
-constexpr BlockElement ints(int bits) { return {{}, bits, 0, IntegerRange::full}; }
+constexpr std::string_view fp8 = "F8_E4M3 F8_E5M2";
 
 constexpr CodeForm opaque{{}, Packing::opaque}, fp8_codes{fp8}, int8_codes{"I8", Packing::dense, ints(8)};
 constexpr CodeForm fp4_bytes{"U8", Packing::dense, floats(e2m1)}, fp4_words{"U32", Packing::dense, floats(e2m1)};

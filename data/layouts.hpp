@@ -57,6 +57,12 @@ enum class ScaleShape : std::uint8_t {
   transposed,  ///< [blocks across, rows]
 };
 
+/// Dtypes of scales that are floats.
+inline constexpr std::string_view any_float = "F32 BF16 F16 F64";
+/// Elements that are floats, or integers with all their values.
+constexpr BlockElement floats(const FloatFormat& f) { return {f, 0, 0, IntegerRange::symmetric}; }
+constexpr BlockElement ints(int bits) { return {{}, bits, 0, IntegerRange::full}; }
+
 /// How code words are stored.
 struct CodeForm {
   std::string_view types;            ///< dtypes, separated by blanks

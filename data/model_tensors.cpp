@@ -12,8 +12,8 @@ void ModelTensor::read(std::uint64_t first, std::span<double> values) const {
   files->read_bytes(*plain, first * sizeof(double), std::as_writable_bytes(values));
 }
 
-void ModelTensor::read(std::uint64_t first, std::span<float> values) const {
-  if (plain) return files->read(*plain, first, values, RoundingMode::to_odd);
+void ModelTensor::read(std::uint64_t first, std::span<float> values, RoundingMode doubles) const {
+  if (plain) return files->read(*plain, first, values, doubles);
   const std::uint64_t columns = shape.empty() ? 1 : shape.back();
   if (columns) read_rows(*files, *encoded, first / columns, values.size() / columns, values);
 }

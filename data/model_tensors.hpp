@@ -28,8 +28,9 @@ struct ModelTensor {
   /// Whether floats do not hold its numbers: they are fp64.
   bool is_wide() const { return plain && plain->type->bits == 64; }
   /// `values` = numbers from `first` on, as TensorFiles::read and read_rows give them. Of an encoded tensor these are
-  /// whole rows of the last axis. Those of fp64 are rounded to odd, so that they may be rounded again (narrow_doubles).
-  void read(std::uint64_t first, std::span<float> values) const;
+  /// whole rows of the last axis. Those of fp64 are rounded by `doubles`: to odd, so that they may be rounded again
+  /// (narrow_doubles).
+  void read(std::uint64_t first, std::span<float> values, RoundingMode doubles = RoundingMode::to_odd) const;
   /// The same exactly. Precondition: is_wide().
   void read(std::uint64_t first, std::span<double> values) const;
 };

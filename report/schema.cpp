@@ -112,13 +112,14 @@ nlohmann::json member(const nlohmann::json& schema, const std::vector<nlohmann::
 std::string accepted_at(const nlohmann::json& schema, const nlohmann::json& report,
                         const std::vector<std::string>& context) {
   nlohmann::json node = resolved(schema, schema);
-  std::string where;
+  const nlohmann::json* place = &report;
   for (std::size_t i = 1; i < context.size(); ++i) {
     const std::string token = unbracketed(context[i]);
-    const nlohmann::json& object = report.at(nlohmann::json::json_pointer(where));
-    node = member(schema, kinds(schema, node, object), token);
+    node = member(schema, kinds(schema, node, *place), token);
     if (node.is_null()) return {};
-    where += "/" + token;
+    if (place->is_array()) place = &place->at(std::stoul(token));
+    else if (place->is_object() && place->contains(token)) place = &place->at(token);
+    else return {};
   }
   const std::string text = accepted(schema, node);
   return text.empty() || text == "object" || text == "array" ? "" : "; accepted: " + text;

@@ -17,7 +17,7 @@ namespace halfulp::block::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-using Ints = hn::ScalableTag<std::int32_t>;  // of magnitudes: none is negative
+using Ints = hn::ScalableTag<std::int32_t>;  // of magnitudes, none of which is negative, and of exponents
 
 /// f(begin, size, i) for each block i.
 template <class F>

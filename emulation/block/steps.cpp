@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 HWY_BEFORE_NAMESPACE();
@@ -16,21 +17,27 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Words = hn::RebindToUnsigned<Ints>;
 
-/// A vector of which the first `left` lanes are there, or all.
+/// A vector of which the first `left` lanes are there, or all. Not by masks: where the CPU has none, Highway's
+/// functions go to memory beyond them.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> load(D d, const T* from, std::size_t left) {
-  return left >= hn::Lanes(d) ? hn::LoadU(d, from) : hn::MaskedLoad(hn::FirstN(d, left), d, from);
+  if (left >= hn::Lanes(d)) return hn::LoadU(d, from);
+  HWY_ALIGN T some[hn::MaxLanes(d)] = {};
+  std::memcpy(some, from, left * sizeof(T));
+  return hn::Load(d, some);
 }
 template <class D, class T>
 HWY_INLINE void store(hn::Vec<D> v, D d, T* to, std::size_t left) {
-  if (left >= hn::Lanes(d)) hn::StoreU(v, d, to);
-  else hn::BlendedStore(v, hn::FirstN(d, left), d, to);
+  if (left >= hn::Lanes(d)) return hn::StoreU(v, d, to);
+  HWY_ALIGN T some[hn::MaxLanes(d)];
+  hn::Store(v, d, some);
+  std::memcpy(to, some, left * sizeof(T));
 }
 HWY_INLINE hn::Vec<Ints> load_magnitudes(const std::uint32_t* from, std::size_t left) {
   return hn::BitCast(Ints(), load(Words(), from, left));
 }
 HWY_INLINE hn::Mask<Ints> are_nan(hn::Vec<Ints> magnitudes) {
-  return hn::Gt(magnitudes, hn::Set(Ints(), 0x7f80'0000));  // infinity
+  return hn::Gt(magnitudes, hn::Set(Ints(), 0x7f80'0000));  // beyond infinity
 }
 
 /// Scales that are powers of two: 2^k, of which `values` get 2^k and `factors` 2^-k.
@@ -81,7 +88,8 @@ HWY_ATTR void powers_of_two(const BlockFormat& f, const std::uint32_t* magnitude
   }
 }
 
-/// values = magnitude / target / tensor: scales before they are rounded.
+/// values = magnitude / target / tensor: scales before they are rounded. Most formats have no scale of the tensor, and
+/// to divide by 1 would take as long again.
 HWY_ATTR void quotients_of(const std::uint32_t* magnitudes, std::size_t count, float target, float tensor,
                            float* values) {
   constexpr Floats d;
@@ -105,7 +113,8 @@ HWY_ATTR void limit_codes(const std::uint32_t* magnitudes, std::size_t count, st
   }
 }
 
-/// From scales s: values = s * tensor; factors = 1 / tensor / s, at most the largest float, or the values.
+/// From scales s: values = s * tensor; factors = 1 / tensor / s, at most the largest float, or where elements are
+/// divided the values, too.
 HWY_ATTR void there_and_back(const float* scales, std::size_t count, float tensor, bool divides, float* factors,
                              float* values) {
   constexpr Floats d;

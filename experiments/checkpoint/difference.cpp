@@ -184,11 +184,13 @@ bool explains(const Cast& cast, const ModelTensor& from, const ModelTensor& to, 
       if (to.encoded) rounding.read_as(*to.encoded->layout, part);
       // What a dtype does not hold exactly was rounded to it.
       if (to.format() && *to.format() != fp64) quantize(*to.format(), {}, part.after, std::span<float>(part.after));
-      const auto agrees = [&]<class T>(std::vector<T> wanted) {
+      const auto agrees = [&]<class T>(const std::vector<T>& made) {
+        std::vector<T> wanted;
         read_part(to, rounding.view(), parts[i], wanted);
-        return std::ranges::equal(wanted, part.after, [](T x, float y) { return is_same(x, static_cast<T>(y)); });
+        return std::ranges::equal(wanted, made, is_same<T>);
       };
-      if (!(to.is_wide() ? agrees(std::vector<double>()) : agrees(std::vector<float>()))) same = false;
+      if (to.is_wide() && part.after_exactly.empty()) part.after_exactly.assign(part.after.begin(), part.after.end());
+      if (!(to.is_wide() ? agrees(part.after_exactly) : agrees(part.after))) same = false;
     });
     return 0;
   });
@@ -314,10 +316,12 @@ void compare(const Config& config, Run& run) {
     if (other) by_name.erase(found);
     if (other && other->shape == t.shape)
       pairs.push_back({&t, other, false, 0, 0, {}, {}, {}}), elements += static_cast<double>(t.count);
+    else if (const StoredTensor* const stored = theirs.files().find(t.name); !other && stored)
+      apart.row({t.name, described(t), described(*stored)});
     else apart.row({t.name, described(t), other ? Json(described(*other)) : Json()});
   }
   for (const ModelTensor& t : theirs.tensors())
-    if (by_name.contains(t.name)) apart.row({t.name, nullptr, described(t)});
+    if (by_name.contains(t.name) && !ours.files().find(t.name)) apart.row({t.name, nullptr, described(t)});
   std::uint64_t others = 0;
   for (const StoredTensor* t : ours.others()) {
     if (!wanted.match(t->name)) continue;

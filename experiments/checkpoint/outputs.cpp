@@ -124,7 +124,7 @@ std::vector<OutputRow> look_at(const Layer& layer, const std::vector<ChosenForma
     throw std::invalid_argument(
         fmt::format("activations: tensor {}: {:g} is no float; accepted: inputs that fp32 holds",
                     shown_name(layer.inputs->name), *beyond));
-  layer.inputs->read(0, x);
+  layer.inputs->read(0, x, RoundingMode::nearest_even);
   const ModelTensor& weight = *layer.entry->survey.tensor;
   const Facts& facts = layer.entry->survey.facts;
   const float amax = facts.infinite ? std::numeric_limits<float>::infinity() : static_cast<float>(facts.amax);
@@ -162,7 +162,7 @@ std::vector<OutputRow> look_at(const Layer& layer, const std::vector<ChosenForma
   for (std::size_t i = 0; i < parts.size();) {
     Part part = parts[i++];
     while (i < parts.size() && (part.rows + parts[i].rows) * k <= weights_at_once) part.rows += parts[i++].rows;
-    gather(view, part, w, [&](std::uint64_t at, auto some) { weight.read(at, some); });
+    gather(view, part, w, [&](std::uint64_t at, auto some) { weight.read(at, some, RoundingMode::nearest_even); });
     const auto n = static_cast<std::size_t>(part.rows);
     const std::vector<double> right = product(x, w, m, n, k);
     for (std::size_t f = 0; f < formats.size(); ++f) {

@@ -49,7 +49,7 @@ void TensorRounding::prepare() {
 void TensorRounding::round(const Part& part, RoundedPart& out) const {
   read_part(tensor_, view_, part, out.before);
   const auto& [floats, exact] = out.before;
-  out.after.resize(floats.size()), out.runs.clear(), out.ranges.clear();
+  out.after.resize(floats.size()), out.after_exactly.clear(), out.runs.clear(), out.ranges.clear();
   RandomStream random = random_;
   random.first += first_row(part) * view_.columns;
   if (!block()) {
@@ -58,9 +58,9 @@ void TensorRounding::round(const Part& part, RoundedPart& out) const {
     if (exact.empty()) {
       quantize(plain, rounding_, floats, std::span<float>(out.after), random);
     } else {
-      std::vector<double> rounded(exact.size());
-      quantize(plain, rounding_, exact, std::span<double>(rounded), random);
-      std::ranges::transform(rounded, out.after.begin(), [](double x) { return static_cast<float>(x); });
+      out.after_exactly.resize(exact.size());
+      quantize(plain, rounding_, exact, std::span<double>(out.after_exactly), random);
+      std::ranges::transform(out.after_exactly, out.after.begin(), [](double x) { return static_cast<float>(x); });
     }
     out.grid = one_block(floats.size());
     out.ranges.push_back({plain.is_signed ? -most : -std::numeric_limits<double>::infinity(), most});
@@ -74,7 +74,8 @@ void TensorRounding::round(const Part& part, RoundedPart& out) const {
   out.grid = block_grid(f, part.rows, part.columns);
   for (std::size_t i = 0; i < out.grid.count(); ++i) {
     const BlockStep step = out.array.step(i);
-    out.runs.push_back(value_run(range, step)), out.ranges.push_back(value_range(range, step));
+    out.runs.push_back(value_run(range, step));
+    if (!exact.empty()) out.ranges.push_back(value_range(range, step));
   }
 }
 
@@ -87,7 +88,8 @@ void TensorRounding::read_as(const StorageLayout& layout, RoundedPart& part) con
     BlockStep step = array.step(i);
     const auto of_block = static_cast<float>(f.scale.value(array.scales[i]));
     scales[i] = step.value = scale_as_read(layout, of_block, array.tensor_scale, amax_);
-    part.runs[i] = value_run(range_of(f.element), step), part.ranges[i] = value_range(range_of(f.element), step);
+    part.runs[i] = value_run(range_of(f.element), step);
+    if (!part.ranges.empty()) part.ranges[i] = value_range(range_of(f.element), step);
   }
   for (std::size_t i = 0; i < part.after.size(); ++i)
     part.after[i] = static_cast<float>(f.element.value(array.codes[i])) *

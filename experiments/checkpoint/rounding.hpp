@@ -16,10 +16,11 @@ namespace halfulp::checkpoint {
 struct RoundedPart {
   PartValues before;
   std::vector<float> after;
-  BlockGrid grid;                  ///< of the blocks, or one block
-  std::vector<ElementRun> runs;    ///< what each block can hold; values have the scales already
-  std::vector<ValueRange> ranges;  ///< the same
-  BlockArray array;                ///< of block formats
+  std::vector<double> after_exactly;  ///< of fp64 in plain formats: what `after` is as floats
+  BlockGrid grid;                     ///< of the blocks, or one block
+  std::vector<ElementRun> runs;       ///< what each block can hold; values have the scales already
+  std::vector<ValueRange> ranges;     ///< the same, exactly; of fp64
+  BlockArray array;                   ///< of block formats
 };
 
 /// Adds what became of a part.

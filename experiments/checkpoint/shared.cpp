@@ -49,12 +49,12 @@ NameGlobs::NameGlobs(const Config& config, std::string_view parameter, const Mod
 }
 
 std::optional<double> beyond_fp32(const ModelTensor& tensor, std::uint64_t first, std::uint64_t count) {
-  if (!tensor.plain || tensor.plain->type->name != "F64") return {};
+  if (!tensor.is_wide()) return {};
   constexpr std::uint64_t at_once = std::uint64_t{1} << 16;
   std::vector<double> wide;
   for (const std::uint64_t end = first + count; first < end; first += wide.size()) {
     wide.resize(std::min(at_once, end - first));
-    tensor.files->read_bytes(*tensor.plain, first * sizeof(double), std::as_writable_bytes(std::span(wide)));
+    tensor.read(first, std::span(wide));
     for (const double x : wide)
       if (const auto narrow = static_cast<float>(x); (std::isinf(narrow) && !std::isinf(x)) || (narrow == 0 && x != 0))
         return x;

@@ -40,9 +40,10 @@ struct Survey {
 /// Bytes that a tensor takes in a format, and bits of an element.
 Kept size_in(const AnyFormat& format, const MatrixView& view);
 
-/// Looks at one tensor. Rounding is to nearest even, once, also of fp64; elements of block formats saturate; plain
-/// formats overflow by `overflow`. `done(elements)` is called with how many elements were done since its last call,
-/// from any thread. Throws what TensorFiles::read throws, and Interrupted.
+/// Looks at one tensor. Rounding is to nearest even; of fp64 plain formats round the doubles themselves, block formats
+/// floats that are rounded to odd (ModelTensor::read). Elements of blocks saturate, plain formats overflow by
+/// `overflow`. `done(elements)` is called with how many elements were done since its last call, from any thread. Throws
+/// what TensorFiles::read throws, and Interrupted.
 ///
 /// Tensors of at most 16 bits an element are looked at by code word: the loss in a format whose scale is that of the
 /// whole tensor follows from how often each code word occurs.

@@ -32,10 +32,10 @@ def _goes_beyond_float32(format: Format, rounding: Rounding) -> bool:
     return rounding.overflow == "saturate" or not format.has_infinity
 
 
-def _flushed(x: Array, values: Array, rounding: Rounding) -> Array:
-    """The values of x, of which flush_inputs makes subnormal numbers of its dtype zeros: of a wider carrier they are
-    normal numbers."""
-    if not rounding.flush_inputs or x.dtype.kind in "iu" or dtype_name(x.dtype) == "float64":
+def _flushed(x: Array, values: Array, rounding: Rounding, widens: bool) -> Array:
+    """The values of x, of which flush_inputs makes subnormal numbers of its dtype zeros, where rounding does not: they
+    are normal numbers if the values are wider, or become so (widens)."""
+    if not rounding.flush_inputs or x.dtype.kind in "iu" or (dtype_name(x.dtype) == str(values.dtype) and not widens):
         return values
     format = format_of_dtype(x.dtype)
     assert format is not None
@@ -55,7 +55,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
     own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or dtype_name(wanted) == "float32" and not _goes_beyond_float32(format, rounding))
     if (asked is not None or out is not None) and not own_type:
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
-    values = _flushed(array, exact_values(array), rounding)
+    values = _flushed(array, exact_values(array), rounding, _goes_beyond_float32(format, rounding) and dtype_name(array.dtype) != "float64")
     if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64"):
         # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
         # code words.
@@ -113,8 +113,9 @@ def encode(
     f = as_format(format)
     array = as_array(x, "x")
     r = as_rounding(rounding, overflow, random_bits)
-    values = _flushed(array, exact_values(array), r)
-    codes = np.empty(values.shape, code_type(f))
+    type = code_type(f)
+    values = _flushed(array, exact_values(array), r, type.itemsize == 8 and dtype_name(array.dtype) != "float64")
+    codes = np.empty(values.shape, type)
     _core.encode(f, r, values, codes, as_draws(seed, stream, first, roundings_per_word, r))
     return finish(codes, array.ndim == 0) if out is None else delivered(codes, out)
 

@@ -359,6 +359,19 @@ TEST_F(Quantize, TheFileSaysWhatIsSubnormalAndNaN) {
   }
 }
 
+TEST_F(Quantize, ValuesKeepTheBitsOfNaN) {
+  const std::vector<std::uint32_t> words{0x7f812345, 0xff800001, 0xffc00000, 0x7fffffff};
+  const std::string in = save("nan.npy", "<f4", {4}, words);
+  const auto all = {"quantize", in.c_str(), "--format", "fp32", "--nan", "keep"};
+  std::vector<std::string> arguments(all.begin(), all.end());
+  for (const std::string& word : {std::string("--out"), path("o.npy"), std::string("--codes"), path("c.npy")})
+    arguments.push_back(word);
+  ASSERT_EQ(run_halfulp(arguments).status, 0);
+  const std::string bytes(reinterpret_cast<const char*>(words.data()), 16);
+  EXPECT_TRUE(raw("o.npy").ends_with(bytes));
+  EXPECT_TRUE(raw("c.npy").ends_with(bytes));
+}
+
 /// What becomes a number that no float is makes the results doubles.
 TEST_F(Quantize, InfinitiesMayBecomeNumbersBeyondFloats) {
   const double inf = std::numeric_limits<double>::infinity();

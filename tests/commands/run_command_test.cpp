@@ -523,6 +523,12 @@ TEST_F(RunCommand, FilesThatAreReadAreNotOverwritten) {
     EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
     EXPECT_NE(outcome.err.find("would be overwritten; accepted: another file"), std::string::npos) << outcome.err;
   }
+  fs::create_directory(folder / "saved");
+  ASSERT_EQ(run_halfulp({"sample", "--out", path("saved/x.npy"), "--shape", "4"}).status, 0);
+  write("saved/gradients.json", "{}");
+  tests::expect_error(run_halfulp({"run", "underflow", "--set", "input=" + path("saved"), "--set", "count=64", "--out",
+                                   path("saved/gradients.json")}),
+                      "would be overwritten");
   const auto now = [&](const char* name) {
     std::ifstream file(folder / name);
     return std::string(std::istreambuf_iterator<char>(file), {});

@@ -103,6 +103,16 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
   }
 }
 
+/// "/" and "~" have a meaning in JSON pointers.
+TEST(Schema, NamesMayHaveAnyLetters) {
+  for (const char* name : {"a~b", "a/b", "", "~1"}) {
+    Json report = toy_report({&emulated_device()});
+    report["results"][name] = {{"title", 3}};
+    report["config"][name] = Json::array({Json::object()});
+    EXPECT_NE(joined(toy_errors(report)), "") << name;
+  }
+}
+
 TEST(Schema, TextsMayBeNamedAsNumbersAre) {
   Json report = toy_report({&emulated_device()});
   Json& sums = report["results"]["sums"];
