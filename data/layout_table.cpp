@@ -15,7 +15,7 @@ constexpr PartNames modelopt_experts{"", "_weight_scale", "_weight_scale_2"};
 constexpr PartNames scale_inv{"", "_scale_inv"};  // of any parameter, "weight" too
 constexpr PartNames gpt_oss{"_blocks", "_scales"};
 constexpr PartNames gpt_oss_original{".blocks", ".scales"};
-constexpr PartNames ao_new{"_qdata", "_scale", "_per_tensor_scale", "_zero_point"};
+constexpr PartNames ao_new{torchao_codes, "_scale", "_per_tensor_scale", "_zero_point"};
 constexpr PartNames ao_old{":qdata", ":scale", ":per_tensor_scale", ":zero_point"};
 constexpr PartNames mlx{"weight", "scales", "global_scale", "biases"};
 constexpr PartNames marlin{"weight_packed", "scale_packed"};

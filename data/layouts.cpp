@@ -95,7 +95,7 @@ class Finder {
   /// The name of a weight: of torchao's "m._weight" "m.weight".
   static std::string logical(const PartNames& names, std::string_view stem) {
     std::string name(stem);
-    if (names.codes == ao_new.codes) {
+    if (names.codes == torchao_codes) {
       const std::size_t last = name.rfind('.') + 1;  // 0 if there is none
       if (name[last] == '_') name.erase(last, 1);
     } else if (names.codes.starts_with("weight")) {

@@ -57,6 +57,8 @@ enum class ScaleShape : std::uint8_t {
   transposed,  ///< [blocks across, rows]
 };
 
+/// What torchao calls code words: those of the parameter "m._weight" are "m._weight_qdata".
+inline constexpr std::string_view torchao_codes = "_qdata";
 /// Dtypes of scales that are floats.
 inline constexpr std::string_view any_float = "F32 BF16 F16 F64";
 /// Elements that are floats, or integers with all their values.
