@@ -224,16 +224,17 @@ void keep_named_files(const Config& config, std::span<const OutputFile> written)
   for (const OutputFile& file : written) {
     if (std::error_code error; !fs::is_regular_file(file.path, error)) continue;
     for (const Parameter& parameter : config.parameters()) {
-      if (parameter.type != ParameterType::text && parameter.type != ParameterType::path) continue;
-      if (parameter.name == "output" || parameter.name == "save_gradients") continue;
+      const bool path = parameter.type == ParameterType::path;
+      if ((!path && parameter.type != ParameterType::text) || parameter.name == "output" ||
+          parameter.name == "save_gradients")
+        continue;
       const std::string text = config.text(parameter.name);
-      std::vector<std::string> names{text};
-      for (std::size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {
+      if (path && !text.empty() && same_file(text, file.path)) overwritten(file, parameter.name);
+      for (std::size_t begin = 0, end = 0; !path && begin < text.size(); begin = end + 1) {
         end = std::min(text.find(',', begin), text.size());
-        names.emplace_back(trimmed(std::string_view(text).substr(begin, end - begin)));
+        const std::string name(trimmed(std::string_view(text).substr(begin, end - begin)));
+        if (name.ends_with(".json") && same_file(name, file.path)) overwritten(file, parameter.name);
       }
-      for (const std::string& name : names)
-        if (!name.empty() && same_file(name, file.path)) overwritten(file, parameter.name);
     }
   }
 }

@@ -48,8 +48,8 @@ void add_setting_option(CLI::App& app, RunArguments& arguments, const std::strin
 struct OutputFile {
   std::string option, path;
 };
-/// Throws std::invalid_argument in one line if a parameter names one of the files, alone or in a list. (`output` and
-/// `save_gradients` name what is written.)
+/// Throws std::invalid_argument in one line if a parameter names one of the files: a path, or a file in a list, which
+/// ends in .json. (`output` and `save_gradients` name what is written.)
 void keep_named_files(const Config& config, std::span<const OutputFile> written);
 
 /// What a command adds to a run of experiments.
