@@ -209,16 +209,11 @@ std::string codes_file(const FloatFormat& f, const Rounding& rounding, std::span
   }
 }
 
-/// Values that are floats; a NaN keeps its bits, which a cast would make quiet.
-std::vector<float> as_floats(std::span<const double> values) {
-  const Rounding as_is{.nan = NanRule::keep};
-  std::vector<float> floats(values.size());
-  std::transform(values.begin(), values.end(), floats.begin(), [&](double x) {
-    const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
-    return std::isnan(x) ? std::bit_cast<float>(static_cast<std::uint32_t>(convert(fp64, fp32, as_is, bits).code))
-                         : static_cast<float>(x);
-  });
-  return floats;
+/// A value that is a float; a NaN keeps its bits, which a cast would make quiet.
+float as_float(double value) {
+  if (!std::isnan(value)) return static_cast<float>(value);
+  const std::uint64_t code = convert(fp64, fp32, {.nan = NanRule::keep}, std::bit_cast<std::uint64_t>(value)).code;
+  return std::bit_cast<float>(static_cast<std::uint32_t>(code));
 }
 
 std::string scales_file(const FloatFormat& f, const Quantized& q) {
@@ -346,7 +341,7 @@ void quantize_command(const QuantizeArguments& options, const CLI::App& command)
   std::vector<FileText> written;
   if (options.out)
     written.emplace_back(*options.out,
-                         wide ? npy_of<double>(kind.shape, q.values) : npy_of<float>(kind.shape, as_floats(q.values)));
+                         wide ? npy_of<double>(kind.shape, q.values) : npy_of<float>(kind.shape, q.values, as_float));
   if (options.codes)
     written.emplace_back(*options.codes,
                          block ? npy_of<std::uint8_t>(kind.shape, q.codes)

@@ -69,19 +69,23 @@ std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> sha
 /// Its beginning, with room for so many bytes of elements.
 std::string npy_start(std::string_view descr, std::span<const std::uint64_t> shape, std::size_t bytes);
 
-/// The file of values that are converted to T.
-template <class T, class Values>
-std::string npy_of(std::span<const std::uint64_t> shape, const Values& values) {
+/// The file of values that are converted to T: as convert() says, or by a cast.
+template <class T, class Values, class Convert>
+std::string npy_of(std::span<const std::uint64_t> shape, const Values& values, const Convert& convert) {
   static_assert(std::endian::native == std::endian::little, "elements are little-endian");
   std::string file = npy_start(npy_descr<T>(), shape, values.size() * sizeof(T));
   std::size_t at = file.size();
   file.resize(at + values.size() * sizeof(T));
   for (const auto& value : values) {
-    const T converted = static_cast<T>(value);
+    const T converted = convert(value);
     std::memcpy(file.data() + at, &converted, sizeof(T));
     at += sizeof(T);
   }
   return file;
+}
+template <class T, class Values>
+std::string npy_of(std::span<const std::uint64_t> shape, const Values& values) {
+  return npy_of<T>(shape, values, [](const auto& value) { return static_cast<T>(value); });
 }
 
 /// A file of floats, bit for bit, that is there whole or not at all (write_file, whose errors these are).
