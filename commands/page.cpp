@@ -98,8 +98,9 @@ std::string last_line(std::string text) {
 
 /// Draws the page with the first Python that has the modules: the named one, else the one on PATH, else the system's.
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
-  // The package alone, by its place: beside that of a wheel lie NumPy and all others, which may be for another Python.
-  // Python before 3.11 would look for modules in this folder, too.
+  // Python loads the package from its path, and nothing else from the folder around it. A wheel lies in such a folder
+  // with NumPy and other packages, and those may be built for another Python than the one that draws. Python before
+  // 3.11 does not know PYTHONSAFEPATH: the current folder is taken off its path here.
   constexpr const char* code =
       "import sys; sys.path = [path for path in sys.path if path]; "
       "import importlib.util, runpy; folder = sys.argv.pop(1); "

@@ -252,9 +252,9 @@ void check_files(const std::string& input, const std::vector<std::pair<std::stri
   }
 }
 
-/// Whether values need float64: those of a float64 array, floats that a format of a wider range may round up to 2^128,
-/// and what becomes the format's largest number, if that is no float: infinities, too, where they saturate or the
-/// format has none.
+/// Whether values need float64. They do if the array is of float64, if a format of a wider range may round floats up to
+/// 2^128, and if numbers may become the format's largest number and that is no float. Beyond fp32's range only
+/// infinities become it, where they saturate or the format has none.
 bool needs_double(const FloatFormat& f, const Rounding& rounding, const FileTensor& tensor) {
   const double largest = f.value(f.max_finite());
   const bool rounds_up = f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits;

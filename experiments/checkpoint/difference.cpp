@@ -115,7 +115,7 @@ bool have_same_bytes(const TensorFiles& files, const StoredTensor& a, const Tens
   return std::ranges::find(differ, 1) == differ.end();
 }
 
-/// What one part of one tensor is beside that of the other.
+/// How a part of one tensor differs from the same part of the other.
 struct OfPart {
   std::uint64_t different = 0;
   double ulps = 0;

@@ -52,10 +52,12 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         if asked is not None and asked != out.dtype:
             raise TypeError(f"dtype: {asked}, and out has {out.dtype}; accepted: one of them")
     wanted = out.dtype if out is not None else asked or _result_type(array, format, rounding)
-    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or dtype_name(wanted) == "float32" and not _goes_beyond_float32(format, rounding))
+    beyond = _goes_beyond_float32(format, rounding)
+    floats = dtype_name(wanted) == "float32" and not beyond
+    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or floats)
     if (asked is not None or out is not None) and not own_type:
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
-    values = _flushed(array, exact_values(array), rounding, _goes_beyond_float32(format, rounding) and dtype_name(array.dtype) != "float64")
+    values = _flushed(array, exact_values(array), rounding, beyond and dtype_name(array.dtype) != "float64")
     if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64"):
         # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
         # code words.
@@ -71,7 +73,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         result = result.astype(wanted, copy=False)
         counts = None
     else:
-        if values.dtype == np.float32 and _goes_beyond_float32(format, rounding):
+        if values.dtype == np.float32 and beyond:
             with np.errstate(invalid="ignore"):  # signalling NaNs
                 values = values.astype(np.float64)
         itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))

@@ -45,8 +45,14 @@ def _prepared(sources: Sequence[Source], title: str, about: Mapping[str, About],
     environment.filters.update(count=count, data_uri=data_uri, plain=plain)
     environment.globals.update(counted=counted, verdicts=VERDICTS, limit=rows)
     style = (folder / "templates" / "style.css").read_text(encoding="utf-8") + class_rules()
-    return environment, {"title": title or _title(sections), "style": style, "sections": sections, "figures": _figures(sources, sections),
-                         "totals": counts([s.report for s in _counted(sources, about)]), "uncounted": _uncounted(sources, about)}
+    return environment, {
+        "title": title or _title(sections),
+        "style": style,
+        "sections": sections,
+        "figures": _figures(sources, sections),
+        "totals": counts([s.report for s in _counted(sources, about)]),
+        "uncounted": _uncounted(sources, about),
+    }
 
 
 def _title(sections: Sequence[Section]) -> str:

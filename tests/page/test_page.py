@@ -129,7 +129,8 @@ class Structure(unittest.TestCase):
     def test_columns_of_claims_and_of_results_are_told_apart(self):
         summary = next(a for a in self.page.all("table") if a[0].get("class") == "summary")[1]
         self.assertLess(summary.index("claims"), summary.index("results"))
-        self.assertEqual([(a["colspan"], text) for a, text in self.page.all("th") if a.get("scope") == "colgroup"], [("4", "claims"), ("2", "results")])
+        groups = [(a["colspan"], text) for a, text in self.page.all("th") if a.get("scope") == "colgroup"]
+        self.assertEqual(groups, [("4", "claims"), ("2", "results")])
 
 
 class SideBySide(unittest.TestCase):

@@ -198,7 +198,8 @@ class Names(unittest.TestCase):
 
     @staticmethod
     def plot(experiment, table, **values):
-        return next(p for p in PLOTS[experiment] if isinstance(p, Plot) and p.table == table and all(getattr(p, name) == value for name, value in values.items()))
+        plots = (p for p in PLOTS[experiment] if isinstance(p, Plot) and p.table == table)
+        return next(p for p in plots if all(getattr(p, name) == value for name, value in values.items()))
 
     def test_a_row_without_a_layer_is_all_layers(self):
         columns = [(name, "") for name in ("layer", "part", "format", "error")]

@@ -87,7 +87,8 @@ class Extent:
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
         step = max(1, math.ceil((last - first + 1) / most))
         plain = self.base == 2 and 0 <= first and last <= SMALL
-        ticks = [(float(e), str(2 ** e) if plain else power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
+        exponents = [e for e in range(first, last + 1) if e % step == 0]
+        ticks = [(float(e), str(2 ** e) if plain else power(e, self.base)) for e in exponents]
         if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
@@ -114,11 +115,15 @@ class Extent:
         return (self.high - self.low) * 0.07
 
 
+def _as_power(value: float) -> str:
+    return f"{value:.4g}".replace("e+0", "e").replace("e+", "e")
+
+
 def _names(ticks: Sequence[float]) -> dict[float, str]:
     """What ticks are called: as short as they are still told apart. Powers of ten take the place of many digits."""
     names = {v: number(float(f"{v:.12g}")) for v in ticks}
     if any(len(name) > LONGEST for name in names.values()):
-        names = {v: number(float(f"{v:.12g}")) if abs(v) < 1000 else f"{v:.4g}".replace("e+0", "e").replace("e+", "e") for v in ticks}
+        names = {v: _as_power(v) if abs(v) >= 1000 else names[v] for v in ticks}
     return names if len(set(names.values())) == len(names) else {v: f"{v:.12g}" for v in ticks}
 
 

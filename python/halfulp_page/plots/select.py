@@ -130,7 +130,8 @@ def _chosen_note(plot: Plot, there: set[str]) -> list[str]:
     if not chosen or chosen == of_all:
         return []
     beside = f" beside {', '.join(reference)}" if reference else ""
-    return [f"{len(chosen)} of {len(of_all)} values of {(plot.series or '').replace('_', ' ')}{beside}; the table has all"]
+    series = (plot.series or "").replace("_", " ")
+    return [f"{len(chosen)} of {len(of_all)} values of {series}{beside}; the table has all"]
 
 
 def absent_note(column: str, names: Sequence[str]) -> str:
@@ -229,7 +230,8 @@ class _Builder:
             return panels
         return [self._words(value) if self.value_panels else name_of(row[self.plot.panels]) if self.plot.panels else ""]
 
-    def _add(self, row: Mapping[str, Any], value: str, title: str, built: Mapping[str, Panel], names: Sequence[str], categories: list[str]) -> None:
+    def _add(self, row: Mapping[str, Any], value: str, title: str, built: Mapping[str, Panel], names: Sequence[str],
+             categories: list[str]) -> None:
         """A value's point, or why there is none."""
         plot = self.plot
         name = self._words(value) if self.by_value else name_of(row[plot.series or ""])
@@ -246,7 +248,8 @@ class _Builder:
             left["again"] += 1
         else:
             self.seen.add((title, name, at))
-            left["beyond"] += plot.value_limits is not None and plot.kind != "heatmap" and not plot.value_limits[0] <= y <= plot.value_limits[1]
+            limits = None if plot.kind == "heatmap" else plot.value_limits
+            left["beyond"] += limits is not None and not limits[0] <= y <= limits[1]
             low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
             built[title].series[names.index(name)].points.append(Point(at, y, low, high))
 
@@ -270,8 +273,10 @@ class _Builder:
             panel.title = self._panel_title(panel.title)
         value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
         units = set() if plot.added else {self.units.get(v, "") for v in plot.values}
-        return Chart(plot, panels, names, [self._row_name(name) for name in categories], self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
-                     self._with_unit(value_label, units), self.selected, self.notes, next(iter(units)) if len(units) == 1 else "")
+        along = self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")})
+        return Chart(plot, panels, names, [self._row_name(name) for name in categories], along,
+                     self._with_unit(value_label, units), self.selected, self.notes,
+                     next(iter(units)) if len(units) == 1 else "")
 
     def _uneven(self, panels: list[Panel]) -> list[Panel]:
         """The panels that show something, if the others are to be left out."""
@@ -280,7 +285,7 @@ class _Builder:
         values = {panel.title: {p.value for s in panel.series for p in s.points} for panel in panels}
         even = {title: plain(next(iter(of))) for title, of in values.items() if len(of) == 1}
         if even:
-            self.notes.append(f"not drawn: {', '.join(f'{title} ({value} everywhere)' for title, value in even.items())}")
+            self.notes.append("not drawn: " + ", ".join(f"{title} ({value} everywhere)" for title, value in even.items()))
         if even and len(even) == len(panels):
             raise NoPicture("; ".join(self.notes))
         return [panel for panel in panels if panel.title not in even]
@@ -313,14 +318,18 @@ class _Builder:
         unit = self.units.get(self.plot.along, "")
         if name == NO_NAME:
             return self.plot.unnamed_row or name
-        return f"{name} {unit}" + ("s" if name != "1" else "") if unit not in ("", "1") and A_NUMBER.fullmatch(name) else name
+        if unit in ("", "1") or not A_NUMBER.fullmatch(name):
+            return name
+        return f"{name} {unit}" + ("s" if name != "1" else "")
 
     def _panel_title(self, title: str) -> str:
         """A number alone, or nothing, says what of."""
         if not self.plot.panels or not title:
             return title
         word = self.plot.panel_label or self._words(self.plot.panels)
-        return self.plot.unnamed or f"no {word}" if title == NO_NAME else f"{word} {title}" if A_NUMBER.fullmatch(title) else title
+        if title == NO_NAME:
+            return self.plot.unnamed or f"no {word}"
+        return f"{word} {title}" if A_NUMBER.fullmatch(title) else title
 
     def _empty_note(self, empty: Mapping[str, Sequence[str]]) -> str:
         """How many cells have no number, whose they are, and why."""
@@ -374,7 +383,8 @@ class _Builder:
     @staticmethod
     def _with_unit(label: str, units: set[str]) -> str:
         unit = next(iter(units)) if len(units) == 1 else ""
-        return label if unit in ("", "1") or not label or {unit.lower(), unit.lower() + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
+        says_it = {unit.lower(), unit.lower() + "s"} & set(label.lower().split()) or label.endswith(")")
+        return label if unit in ("", "1") or not label or says_it else f"{label} ({unit})"
 
 
 def described(panel: Panel, chart: Chart) -> str:
