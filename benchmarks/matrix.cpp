@@ -16,23 +16,21 @@ constexpr std::string_view units[] = {
     "hopper.mma.tf32.fp32", "hopper.mma.e4m3.fp32",        "hopper.wgmma.e4m3.fp32",
     "ampere.mma.fp16.fp32", "blackwell.tcgen05.e4m3.fp32", "blackwell.tcgen05.mxe4m3.fp32"};
 
-/// Square matrices of normally distributed numbers, rounded to a unit's operands; C is 0, scales are 1.
+/// Square matrices; C is 0, scales are 1.
 struct Matrices {
   std::size_t n;
-  std::vector<std::uint32_t> a, b, c, d, scales;
+  std::mt19937_64 bits{1};
+  Words a, b;
+  std::vector<std::uint32_t> c, d;
+  std::vector<std::uint8_t> scales;
 
-  Matrices(const MatrixUnit& unit, std::size_t size) : n(size), c(n * n), d(n * n) {
-    std::mt19937_64 bits(1);
-    std::normal_distribution<double> normal;
-    for (auto& [words, f] : {std::pair{&a, &unit.a}, std::pair{&b, &unit.b}})
-      for (std::size_t i = 0; i < n * n; ++i)
-        words->push_back(static_cast<std::uint32_t>(code_word(
-            *f, evaluate({Operation::convert, fp64, *f, {}}, std::bit_cast<std::uint64_t>(normal(bits))).code)));
+  Matrices(const MatrixUnit& unit, std::size_t size)
+      : n(size), a(normal_words(unit.a, n * n, bits)), b(normal_words(unit.b, n * n, bits)), c(n * n), d(n * n) {
     if (unit.scaled()) scales.assign(n * n / static_cast<std::size_t>(unit.scale_block), 127);
   }
   GemmOperands operands() const {
-    const auto view = [](const std::vector<std::uint32_t>& v) { return CodeWords(std::span(v)); };
-    return {n, n, n, view(a), view(b), view(c), view(scales), view(scales)};
+    return {
+        n, n, n, view(a), view(b), CodeWords(std::span(c)), CodeWords(std::span(scales)), CodeWords(std::span(scales))};
   }
 };
 
@@ -41,6 +39,19 @@ std::string name(std::string_view unit, std::size_t n, int threads, const std::s
 }
 
 }  // namespace
+
+Words normal_words(const FloatFormat& f, std::size_t count, std::mt19937_64& bits) {
+  std::normal_distribution<double> normal;
+  const auto drawn = [&]<class Code>(Code) {
+    std::vector<Code> words(count);
+    for (Code& word : words)
+      word = static_cast<Code>(code_word(f, convert(fp64, f, {}, std::bit_cast<std::uint64_t>(normal(bits))).code));
+    return words;
+  };
+  if (f.storage_bits() <= 8) return drawn(std::uint8_t{});
+  if (f.storage_bits() <= 16) return drawn(std::uint16_t{});
+  return drawn(std::uint32_t{});
+}
 
 void register_matrices(bool quick) {
   const std::size_t n = quick ? 256 : 512;
@@ -60,8 +71,8 @@ void register_matrices(bool quick) {
     add(name(unit, n, 1, "scalar"), [unit](benchmark::State& state) {
       constexpr std::size_t few = 32;  // the interpreter takes the same time for every product
       const Matrices x(find_unit(unit), few);
-      const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few),
-          scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
+      const std::vector<std::uint64_t> a = first(x.a, few), b = first(x.b, few),
+                                       scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
       time_products(state, few, [&] {
         for (std::size_t i = 0; i < few * few; ++i)
           benchmark::DoNotOptimize(mma(find_unit(unit), {a, b, scales, scales}, 0));

@@ -9,7 +9,6 @@
 #include <Eigen/Core>
 
 #include <bit>
-#include <random>
 #include <set>
 
 namespace halfulp::bench {
@@ -43,21 +42,18 @@ constexpr Kind kinds[] = {{"fp16", "nearest-even"},
                           {"bf16,flush=both", "nearest-even"},
                           {"in=bf16,acc=fp32,flush=both", "nearest-even"}};
 
-/// Normally distributed numbers rounded to the operands' formats.
 struct Factors {
   std::size_t n;
-  std::vector<std::uint16_t> a, b;
+  std::mt19937_64 bits{1};
+  Words a, b;
   std::vector<std::uint32_t> d;
 
-  Factors(const ProductModel& model, std::size_t size) : n(size), d(n * n) {
-    std::mt19937_64 bits(1);
-    std::normal_distribution<double> normal;
-    for (auto& [words, f] : {std::pair{&a, &format_of_a(model)}, std::pair{&b, &format_of_b(model)}})
-      for (std::size_t i = 0; i < n * n; ++i)
-        words->push_back(
-            static_cast<std::uint16_t>(convert(fp64, *f, {}, std::bit_cast<std::uint64_t>(normal(bits))).code));
-  }
-  GemmOperands operands() const { return {n, n, n, std::span(a), std::span(b)}; }
+  Factors(const ProductModel& model, std::size_t size)
+      : n(size),
+        a(normal_words(format_of_a(model), n * n, bits)),
+        b(normal_words(format_of_b(model), n * n, bits)),
+        d(n * n) {}
+  GemmOperands operands() const { return {n, n, n, view(a), view(b)}; }
 };
 
 std::string name(const Kind& kind, std::size_t n, int threads, const std::string& who) {
@@ -124,9 +120,9 @@ void register_products(bool quick) {
       if (kind.mode == "nearest-even" && kind.model == "fp16" && n == 256) add_eigen<Eigen::half>(kind, n);
       if (kind.mode == "nearest-even" && kind.model == "bf16") add_eigen<Eigen::bfloat16>(kind, n);
       add(name(kind, n, 1, "scalar"), [=](benchmark::State& state) {
-        constexpr std::size_t few = 32;  // the scalar definition takes the same time for every product
+        constexpr std::ptrdiff_t few = 32;  // the scalar definition takes the same time for every product
         const Factors x(model, few);
-        const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few);
+        const std::vector<std::uint64_t> a = first(x.a, few), b = first(x.b, few);
         PlainDots dots(std::get<DotModel>(model));
         time_products(state, few, [&] {
           for (std::size_t i = 0; i < few * few; ++i) benchmark::DoNotOptimize(dots(a, b, {}, i));

@@ -13,14 +13,18 @@ namespace halfulp::products::HWY_NAMESPACE {
 /// Compensated running sums: every operation is rounded as a sum is.
 template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, Compensation compensation>
 struct CompensatedSteps {
-  static HWY_INLINE V product(const StepRule& rule, V a, V b) {
+  static constexpr bool splits_products = can_split_products<product_way, sum_way, direction>;
+  static HWY_INLINE V product(const StepRule& rule, V a, V b, [[maybe_unused]] V shifted) {
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (splits_products) return split_product<product_fix>(rule.product, a, b, shifted);
+#endif
     return rounded<product_way, direction, true, product_fix>(rule.product, hn::Mul(a, b));
   }
   static HWY_INLINE V plus(const StepRule& rule, V x, V y) {
-    return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Add(x, y));
+    return rounded_sum<sum_way, direction, sum_fix>(rule.sum, hn::Add(x, y));
   }
   static HWY_INLINE V minus(const StepRule& rule, V x, V y) {
-    return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Sub(x, y));
+    return rounded_sum<sum_way, direction, sum_fix>(rule.sum, hn::Sub(x, y));
   }
   /// One step of R sums, operation by operation: those of one sum wait for each other.
   template <std::size_t R>
@@ -52,8 +56,10 @@ struct CompensatedSteps {
       for (std::size_t column = 0; column < panel_columns; column += lanes) {
         V x[R], s[R], c[R];
         const auto multiply = [&](std::size_t i, V(&to)[R]) HWY_ATTR {
-          const V values = hn::LoadU(d, b + i * b_step + column);
-          for (std::size_t r = 0; r < R; ++r) to[r] = product(constants, hn::Set(d, a[i * a_step + row + r]), values);
+          const V values = hn::LoadU(d, b + i * b_step + column),
+                  shifted = splits_products ? hn::Mul(values, hn::Set(d, constants.product.shift)) : values;
+          for (std::size_t r = 0; r < R; ++r)
+            to[r] = product(constants, hn::Set(d, a[i * a_step + row + r]), values, shifted);
         };
         multiply(0, s);
         for (std::size_t r = 0; r < R; ++r) c[r] = hn::Zero(d);

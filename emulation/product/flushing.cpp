@@ -33,7 +33,10 @@ struct FlushingSums {
   /// consider emin.
   template <Way way>
   static HWY_INLINE V finished(const Rounder& rule, V v, hn::Mask<decltype(d)> tiny) {
-    return hn::IfThenElse(tiny, hn::And(v, hn::SignBit(d)), rounded<way, direction, false, fix>(rule, v));
+    const V zero = hn::And(v, hn::SignBit(d));
+    if constexpr (sum_way == Way::plain)
+      return hn::IfThenElse(tiny, zero, rounded<way, direction, false, fix>(rule, v));
+    return hn::IfThenElse(tiny, zero, rounded_sum<way, direction, fix>(rule, v));
   }
   static HWY_INLINE V sum(const StepRule& rule, V x, V y) {
     const V v = hn::Add(x, y);

@@ -23,16 +23,22 @@ namespace halfulp::products::HWY_NAMESPACE {
 template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product,
           bool odd_sum>
 struct RunningSums {
-  static HWY_INLINE V product(const StepRule& rule, V a, V b) {
+  static constexpr bool splits_products = can_split_products<product_way, sum_way, direction> && !odd_product &&
+                                          !odd_sum;
+
+  static HWY_INLINE V product(const StepRule& rule, V a, V b, [[maybe_unused]] V shifted) {
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (splits_products) return split_product<product_fix>(rule.product, a, b, shifted);
+#endif
     // Without a stage of its own the first product is one of the sum's results.
     const V v = multiplied < product_way == Way::fused ? odd_sum : odd_product > (a, b);
     if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, v);
     return rounded<product_way, direction, true, product_fix>(rule.product, v);
   }
-  static HWY_INLINE V next(const StepRule& rule, V s, V a, V b) {
+  static HWY_INLINE V next(const StepRule& rule, V s, V a, V b, V shifted) {
     if constexpr (product_way == Way::fused)
       return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd_sum>(a, b, s));
-    const V p = product(rule, a, b);
+    const V p = product(rule, a, b, shifted);
 #if !HALFULP_EMBEDDED_ROUNDING
     if constexpr (direction == Direction::odd && odd_sum && sum_way == Way::aligned) {
       // What the sum has lost is found out while it is aligned.
@@ -40,7 +46,7 @@ struct RunningSums {
       return aligned_to_odd<sum_fix>(rule.sum, sum, hn::RebindMask(du, array::HWY_NAMESPACE::truncated(d, s, p, sum)));
     }
 #endif
-    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<direction, odd_sum>(s, p));
+    return rounded_sum<sum_way, direction, sum_fix, odd_sum>(rule.sum, added<direction, odd_sum>(s, p));
   }
 
   /// The larger magnitude, where sums are watched. One such number for all rows would wait for itself.
@@ -59,10 +65,16 @@ struct RunningSums {
                               const float* HWY_RESTRICT b, std::size_t b_step, float* HWY_RESTRICT out) {
     const StepRule constants = rule;  // a copy that no store can change: its vectors stay in registers
     const std::size_t lanes = hn::Lanes(d);
-    V s[R][N], column[N];
-    for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
+    V s[R][N], column[N], shifted[N];
+    const auto load = [&] HWY_ATTR {
+      for (std::size_t j = 0; j < N; ++j) {
+        column[j] = hn::LoadU(d, b + j * lanes);
+        shifted[j] = splits_products ? hn::Mul(column[j], hn::Set(d, constants.product.shift)) : column[j];
+      }
+    };
+    load();
     for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t j = 0; j < N; ++j) s[r][j] = product(constants, hn::Set(d, a[r]), column[j]);
+      for (std::size_t j = 0; j < N; ++j) s[r][j] = product(constants, hn::Set(d, a[r]), column[j], shifted[j]);
     V most[2] = {hn::Zero(d), hn::Zero(d)};
     const auto watch = [&] HWY_ATTR {
       for (std::size_t r = 0; r < R; ++r)
@@ -71,12 +83,12 @@ struct RunningSums {
     watch();
     for (std::size_t i = 1; i < count; ++i) {
       a += a_step, b += b_step;
-      for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
+      load();
       for (std::size_t r = 0; r < R; ++r) {
         const V row = hn::Set(d, a[r]);
-        for (std::size_t j = 0; j < N; ++j) s[r][j] = next(constants, s[r][j], row, column[j]);
+        for (std::size_t j = 0; j < N; ++j) s[r][j] = next(constants, s[r][j], row, column[j], shifted[j]);
       }
-      watch();
+      if (sum_fix == Fix::watched && (i & (constants.watch_step - 1)) == 0) watch();
     }
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
@@ -107,7 +119,7 @@ struct RunningSums {
     const StepRule constants = rule;
     for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
       const V v = added<direction, odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)),
-              r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
+              r = rounded_sum<sum_way, direction, sum_fix, odd_sum>(constants.sum, v);
       hn::StoreU(sum_way == Way::aligned ? hn::CopySign(r, v) : r, d, out + i);
     }
   }

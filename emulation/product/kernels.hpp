@@ -22,6 +22,10 @@ enum class Way : std::uint8_t {
   converted,  ///< bf16 by the CPU's converter, to nearest, where no product or sum is subnormal
 };
 
+/// Sums of formats with so many bits are rounded to nearest by a multiplication (`split` in rounder-inl.hpp). Formats
+/// with more of them round to odd first.
+inline constexpr int split_bits = 11;
+
 /// What values beyond the largest become.
 enum class Fix : std::uint8_t {
   none,        ///< there are none
@@ -54,6 +58,7 @@ struct Rounder {
   float emin = 0;    ///< aligned: 2^emin of the format
   float emax = 0;    ///< aligned, of halves: 2^emax of the format
   float scale = 0;   ///< aligned: C = scale * the value's power of two, at least scale * emin
+  float shift = 0;   ///< aligned: 2^k, k = 24 - p
   float half = 0;    ///< aligned, ties away or toward zero: half a unit of a value is half * its power of two
   float max = 0;     ///< aligned
   float beyond = 0;  ///< Inf or NaN: the factor of a value beyond the largest
@@ -77,13 +82,17 @@ struct StepRule {
   /// Of stochastic rounding: floats hold every sum; products may be below the format's normal numbers.
   bool exact_sums = false, tiny_products = false;
   /// Of running sums that can be watched instead of being fixed: operands are finite, and so are sums without a fix.
+  /// One in so many steps (a power of two) is looked at. If its sums are at most `watch_limit`, those of the steps that
+  /// follow are at most sum.max.
   bool watchable = false;
+  unsigned watch_step = 1;
+  float watch_limit = 0;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the
 /// starting as the first product. Zero results have the right sign if both ways are fused or plain. Preconditions: the
 /// environment rounds in rule.direction; count > 0; runs(rule). Returns whether results hold: false only where sums
-/// were watched and one was beyond the largest value.
+/// were watched and one was, or could have been, beyond the largest value.
 bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out);
 

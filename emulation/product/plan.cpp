@@ -81,6 +81,7 @@ std::optional<PlannedStage> planned(const Stage& s, Carrier carrier = Carrier::s
   to.way = Way::aligned;
   to.emin = least_normal(f);
   to.scale = static_cast<float>((*direction >= Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(to.tail));
+  to.shift = static_cast<float>(FloatFormat::power_of_two(to.tail));
   to.half = static_cast<float>(FloatFormat::power_of_two(-f.precision()));
   to.emax = static_cast<float>(FloatFormat::power_of_two(f.emax()));
   to.max = maximum(f);
@@ -274,7 +275,11 @@ std::optional<Plan> make_plan(const DotModel& m) {
     plan.signs_tell = false;  // fused sums can be tiny and lose their last bits
   }
   // Sums of two values.
-  if (minds && accumulator->rounder.way != Way::plain && !sums_serve(accumulator->format, fp32, accumulator->direction))
+  const bool too_long_to_split = accumulator->rounder.way == Way::aligned &&
+                                 accumulator->direction == Direction::nearest &&
+                                 accumulator->format.precision() > split_bits;
+  if (too_long_to_split || (minds && accumulator->rounder.way != Way::plain &&
+                            !sums_serve(accumulator->format, fp32, accumulator->direction)))
     plan.odd_sum = true;
 
   plan.exact_sums = are_sums_exact(accumulator->format);

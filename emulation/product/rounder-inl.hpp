@@ -12,8 +12,9 @@
 // goes up, with or without more behind it. For ties toward zero it is harmless where rounding twice is harmless for
 // ties to even. Rounding to odd must know of everything that was cut off.
 //
-// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. The adder
-// loses the sign of zeros; the caller derives it from the operands' signs (Plan::negative_zero).
+// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. A product
+// of floats or their integers therefore rounds sums in fewer steps than the adder. Most of these ways lose the sign of
+// zeros; the caller derives it from the operands' signs (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_PRODUCTS_ROUNDER_INL
 #undef HALFULP_PRODUCTS_ROUNDER_INL
@@ -149,6 +150,29 @@ HWY_INLINE V aligned(const Rounder& rule, V v) {
   return fixed<fix>(rule, hn::NegMulAdd(power, scale, sum), v);
 }
 
+/// v rounded to nearest, to at most split_bits (Veltkamp 1968). With k = 24 - p, 2^k v is a multiple of the last place
+/// kept, and has an even one at ties. So v (2^k - 1), which is rounded to this place, is 2^k v less v rounded. Where v
+/// is next to a power of two, the product lies below that of 2^k v and has half this place, but v is nearer than that.
+template <Fix fix>
+HWY_INLINE V split(const Rounder& rule, V v) {
+  const V less = hn::Mul(v, hn::Set(d, rule.shift - 1));
+  return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift), less), v);
+}
+
+/// Whether products that are exact as floats may be rounded so. The sums' format holds theirs: it has no fewer bits.
+template <Way product, Way sum, Direction direction>
+inline constexpr bool can_split_products = HALFULP_EMBEDDED_ROUNDING && product == Way::aligned &&
+                                           sum == Way::aligned && direction == Direction::nearest;
+#if HALFULP_EMBEDDED_ROUNDING
+/// Such a product, which considers emin. `shifted` is 2^k b: a float, because the product's format holds b.
+template <Fix fix>
+HWY_INLINE V split_product(const Rounder& rule, V a, V b, V shifted) {
+  const V least = hn::Set(d, rule.scale * rule.emin),
+          aligner{_mm512_range_ps(hn::Mul(a, shifted).raw, least.raw, 0b0011)};  // the larger one, the first one's sign
+  return fixed<fix>(rule, hn::Sub(aligner, hn::NegMulAdd(a, b, aligner)), hn::Mul(a, b));
+}
+#endif
+
 /// Overflow carries into the exponent, Inf and NaN (whose tails are zeros) stay.
 template <Direction direction>
 HWY_INLINE V linear(const Rounder& rule, V v) {
@@ -174,12 +198,25 @@ HWY_INLINE V linear(const Rounder& rule, V v) {
   return hn::BitCast(d, hn::AndNot(mask, sum));
 }
 
+/// v rounded; `product`: it considers emin.
 template <Way way, Direction direction, bool product, Fix fix>
 HWY_INLINE V rounded(const Rounder& rule, V v) {
   if constexpr (way == Way::aligned) return aligned<direction, product, fix>(rule, v);
   if constexpr (way == Way::linear) return linear<direction>(rule, v);
   if constexpr (way == Way::normal) return aligned<direction, false, Fix::none>(rule, v);
   return v;
+}
+
+/// The same of a number that is a multiple of the format's smallest subnormal, as sums are. To nearest it has at most
+/// split_bits, unless it was rounded to odd before.
+template <Way way, Direction direction, Fix fix, bool odd = false>
+HWY_INLINE V rounded_sum(const Rounder& rule, V v) {
+  if constexpr (way == Way::normal) return rounded_sum<Way::aligned, direction, Fix::none, odd>(rule, v);
+  if constexpr (way == Way::aligned && direction == Direction::nearest && !odd) return split<fix>(rule, v);
+  // Clamping tells infinities by the NaN that the adder makes of them.
+  if constexpr (way == Way::aligned && direction >= Direction::zero && fix != Fix::clamp_keep)
+    return fixed<fix>(rule, linear<direction>(rule, v), v);
+  return rounded<way, direction, false, fix>(rule, v);
 }
 
 template <auto value>

@@ -105,7 +105,8 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     for (Rounder* r : {&normal_->running.product, &normal_->running.sum})
       if (r->way == Way::linear) {
         r->way = Way::normal;
-        r->scale = static_cast<float>(std::ldexp(1.5, r->tail));
+        r->shift = static_cast<float>(std::ldexp(1.0, r->tail));
+        r->scale = 1.5f * r->shift;
       }
     normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - base_.running.sum.tail));
     const bool to_bf16 = plan.accumulator.format == bf16 && direction == Direction::nearest && !plan.odd_sum &&
@@ -208,6 +209,14 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
   rules.running.watchable = of_sums.way == Way::aligned && of_sums.fix != Fix::none && of_products.fix == Fix::none &&
                             finite && largest <= watched_to_ && !compensated && !of_sums.flushes() &&
                             rules.running.direction != Direction::stochastic;
+  if (rules.running.watchable) {
+    // A step adds a product, which rounding at most doubles or makes the smallest number, and rounds the sum.
+    constexpr unsigned steps = 4;
+    const double place = std::ldexp(1.0, std::ilogb(of_sums.max) - fp32.precision() + of_sums.tail + 1),
+                 limit = of_sums.max - (steps - 1) * 2 * (largest + place);
+    rules.running.watch_step = limit >= of_sums.max / 2 ? steps : 1;
+    rules.running.watch_limit = limit >= of_sums.max / 2 ? static_cast<float>(limit) : of_sums.max;
+  }
   if (rules.running.direction == Direction::stochastic) {
     rules.running.tiny_products = smallest < normal_from_;
     if (largest > in_floats_to_ || (rules.running.tiny_products && of_products.way == Way::linear)) return {};

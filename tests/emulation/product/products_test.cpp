@@ -365,6 +365,9 @@ TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
       // The sum of parts flushes, those of products cannot be tiny.
       {"in=e2m1,acc=e4m3,overflow=saturate,flush=both,order=pairwise", {6}, {6}, 16},
       {"in=e2m1,acc=e3m2,round=toward-zero,flush=outputs,order=blocked:4", {6}, {6}, 16},
+      // Sums that are too large only between two of those that are watched.
+      {"e4m3,overflow=saturate", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
+      {"e4m3,overflow=saturate,round=toward-zero", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
       // NaN of an addend, in the bits of which a carry would run on.
       {"bf16,out=fp32,nan=cuda", {1}, {1}, 1, nan},
       {"in=bf16,acc=tf32,out=bf16,nan=cuda,round=nearest-away", {1}, {1}, 1, nan},
