@@ -13,10 +13,12 @@ namespace halfulp::products::HWY_NAMESPACE {
 /// Compensated running sums: every operation is rounded as a sum is.
 template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, Compensation compensation>
 struct CompensatedSteps {
-  static constexpr bool splits_products = can_split_products<product_way, sum_way, direction>;
+  /// Sums to nearest have at most split_bits, so that products have no more.
+  static constexpr bool splits_products = can_split<product_way, direction> && sum_way == Way::aligned &&
+                                          direction == Direction::nearest;
   static HWY_INLINE V product(const StepRule& rule, V a, V b, [[maybe_unused]] V shifted) {
 #if HALFULP_EMBEDDED_ROUNDING
-    if constexpr (splits_products) return split_product<product_fix>(rule.product, a, b, shifted);
+    if constexpr (splits_products) return split_product<direction, product_fix>(rule.product, a, b, shifted);
 #endif
     return rounded<product_way, direction, true, product_fix>(rule.product, hn::Mul(a, b));
   }

@@ -20,18 +20,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::products::HWY_NAMESPACE {
 
-template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product,
+/// How products are made: by the operation, which rounds in the environment's direction or to odd, or split.
+enum class Multiply { once, to_odd, split };
+
+template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, Multiply multiply,
           bool odd_sum>
 struct RunningSums {
-  static constexpr bool splits_products = can_split_products<product_way, sum_way, direction> && !odd_product &&
-                                          !odd_sum;
-
   static HWY_INLINE V product(const StepRule& rule, V a, V b, [[maybe_unused]] V shifted) {
 #if HALFULP_EMBEDDED_ROUNDING
-    if constexpr (splits_products) return split_product<product_fix>(rule.product, a, b, shifted);
+    if constexpr (multiply == Multiply::split)
+      return split_product<direction, product_fix>(rule.product, a, b, shifted);
 #endif
     // Without a stage of its own the first product is one of the sum's results.
-    const V v = multiplied < product_way == Way::fused ? odd_sum : odd_product > (a, b);
+    const V v = multiplied < product_way == Way::fused ? odd_sum : multiply == Multiply::to_odd > (a, b);
     if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, v);
     return rounded<product_way, direction, true, product_fix>(rule.product, v);
   }
@@ -69,7 +70,7 @@ struct RunningSums {
     const auto load = [&] HWY_ATTR {
       for (std::size_t j = 0; j < N; ++j) {
         column[j] = hn::LoadU(d, b + j * lanes);
-        shifted[j] = splits_products ? hn::Mul(column[j], hn::Set(d, constants.product.shift)) : column[j];
+        shifted[j] = multiply == Multiply::split ? hn::Mul(column[j], hn::Set(d, constants.product.shift)) : column[j];
       }
     };
     load();
@@ -160,19 +161,24 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
                               (product == Way::aligned || product == Way::linear),
                    sums = odd_first && (HALFULP_EMBEDDED_ROUNDING || product != Way::fused) &&
                           (sum == Way::aligned || (sum == Way::linear && (product == Way::fused || to_odd)));
-    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR {
-      f(RunningSums<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{});
+    const auto with = [&]<Multiply multiply, bool odd_sum>(Is<multiply>, Is<odd_sum>) HWY_ATTR {
+      f(RunningSums<product, sum, direction, product_fix, sum_fix, multiply, odd_sum>{});
     };
+    using Once = Is<Multiply::once>;
+    using ToOdd = Is<Multiply::to_odd>;
     if constexpr (products && sums) {
-      if (rule.odd_product && rule.odd_sum) return with(Is<true>{}, Is<true>{});
+      if (rule.odd_product && rule.odd_sum) return with(ToOdd{}, Is<true>{});
     }
     if constexpr (products) {
-      if (rule.odd_product) return with(Is<true>{}, Is<false>{});
+      if (rule.odd_product) return with(ToOdd{}, Is<false>{});
     }
     if constexpr (sums) {
-      if (rule.odd_sum) return with(Is<false>{}, Is<true>{});
+      if (rule.odd_sum) return with(Once{}, Is<true>{});
     }
-    with(Is<false>{}, Is<false>{});
+    if constexpr (can_split<product, direction>) {
+      if (may_split(rule.product)) return with(Is<Multiply::split>{}, Is<false>{});
+    }
+    with(Once{}, Is<false>{});
   };
   const auto ways = [&]<Way product, Way sum>(Is<product> p, Is<sum> s) HWY_ATTR {
     if constexpr (!is_of_environment(direction) && (sum == Way::plain || sum == Way::normal)) {

@@ -159,19 +159,24 @@ HWY_INLINE V split(const Rounder& rule, V v) {
   return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift), less), v);
 }
 
-/// Whether products that are exact as floats may be rounded so. The sums' format holds theirs: it has no fewer bits.
-template <Way product, Way sum, Direction direction>
-inline constexpr bool can_split_products = HALFULP_EMBEDDED_ROUNDING && product == Way::aligned &&
-                                           sum == Way::aligned && direction == Direction::nearest;
 #if HALFULP_EMBEDDED_ROUNDING
-/// Such a product, which considers emin. `shifted` is 2^k b: a float, because the product's format holds b.
-template <Fix fix>
+/// A product of numbers of at most split_bits, rounded to as many, upward and downward too. `shifted` is 2^k b: a
+/// float, because the product's format holds b. The aligner is 2^k |a b|, or that of emin, so that nothing is smaller.
+/// As a product has at most 22 bits, the aligner is a multiple of four last places: beyond the next power of two the
+/// sum holds what is rounded there. Below the last one, numbers next to a power of two are rounded to it, as those are
+/// that lose magnitude. Downward both have the other sign.
+template <Direction direction, Fix fix>
 HWY_INLINE V split_product(const Rounder& rule, V a, V b, V shifted) {
+  constexpr int larger_magnitude = direction == Direction::down ? 0b1111 : 0b1011;  // its sign: negative, positive
   const V least = hn::Set(d, rule.scale * rule.emin),
-          aligner{_mm512_range_ps(hn::Mul(a, shifted).raw, least.raw, 0b0011)};  // the larger one, the first one's sign
-  return fixed<fix>(rule, hn::Sub(aligner, hn::NegMulAdd(a, b, aligner)), hn::Mul(a, b));
+          aligner{_mm512_range_ps(hn::Mul(a, shifted).raw, least.raw, larger_magnitude)};
+  return fixed<fix>(rule, hn::Sub(hn::MulAdd(a, b, aligner), aligner), hn::Mul(a, b));
 }
 #endif
+/// Whether a stage's products can be rounded so: by these instructions, and by its rule.
+template <Way way, Direction direction>
+inline constexpr bool can_split = HALFULP_EMBEDDED_ROUNDING && way == Way::aligned && direction < Direction::zero;
+HWY_INLINE bool may_split(const Rounder& rule) { return rule.tail >= 24 - split_bits; }
 
 /// Overflow carries into the exponent, Inf and NaN (whose tails are zeros) stay.
 template <Direction direction>

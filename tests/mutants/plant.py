@@ -44,7 +44,7 @@ NEEDS = {  # by a part of a bug's title
 # Vector kernels take most of the time to compile. Tests of these have code without vectors and this CPU's best; all
 # others do without vectors.
 ARRAYS = {"array", "array_half", "array_short", "array_stochastic", "array_paths", "array_contract"}
-ARRAY_TESTS = ARRAYS | {"block", "block_dot", "products"}
+ARRAY_TESTS = ARRAYS | {"block", "block_dot", "products", "rounder"}
 WITHOUT = {
     True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""),
     False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL",

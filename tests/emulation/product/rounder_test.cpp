@@ -9,6 +9,7 @@
 
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -68,24 +69,27 @@ TEST(Rounder, EverySignificandOfASum) {
     }
 }
 
-TEST(Rounder, EverySignificandOfAProduct) {
-  // From products that all are subnormal to normal ones.
+/// Products of `many` significands, the least and the largest of a format (all of fp16), against the conversion of
+/// doubles, which hold them.
+void compare_products(const char* format, const std::vector<int>& exponents) {
   constexpr std::size_t many = 1 << fp16.fraction_bits;
-  std::vector<float> a(many), b(many), d(many * many), exact(many * many), want(many * many);
-  const int step = check::exhaustive() ? 1 : 4;
+  std::vector<float> a(many), b(many), d(many * many), want(many * many);
+  std::vector<double> exact(many * many), rounded(many * many);
   for (const char* mode : modes) {
-    const DotModel model = model_of("fp16", mode);
-    for (int exponent = -26; exponent <= -10; exponent += step) {
+    const DotModel model = model_of(format, mode);
+    const int bits = model.input.fraction_bits;
+    for (const int exponent : exponents) {
       const int of_a = exponent / 2, of_b = exponent - of_a;
       for (std::size_t i = 0; i < many; ++i) {
-        const double significand = 1 + static_cast<double>(i) / many;
-        a[i] = static_cast<float>(std::ldexp(significand, of_a)),
-        b[i] = -static_cast<float>(std::ldexp(significand, of_b));
-        if (i % 2 == 0) a[i] = -a[i];
+        const double below_one = i < many / 2 ? 0 : 1 - std::ldexp(1.0, 10 - bits),
+                     significand = 1 + below_one + std::ldexp(static_cast<double>(i), -bits);
+        a[i] = static_cast<float>(std::ldexp(i % 2 == 0 ? significand : -significand, of_a));
+        b[i] = static_cast<float>(std::ldexp(-significand, of_b));
       }
       for (std::size_t i = 0; i < many; ++i)
-        for (std::size_t j = 0; j < many; ++j) exact[i * many + j] = a[i] * b[j];
-      quantize(fp16, model.accumulator.rounding, std::span<const float>(exact), std::span(want));
+        for (std::size_t j = 0; j < many; ++j) exact[i * many + j] = static_cast<double>(a[i]) * b[j];
+      quantize(model.input, model.accumulator.rounding, std::span<const double>(exact), std::span(rounded));
+      std::ranges::transform(rounded, want.begin(), [](double v) { return static_cast<float>(v); });
       for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
         hwy::SetSupportedTargetsForTest(target);
         gemm(model, FloatOperands{many, many, 1, std::span<const float>(a), std::span<const float>(b)}, std::span(d));
@@ -95,6 +99,12 @@ TEST(Rounder, EverySignificandOfAProduct) {
       hwy::SetSupportedTargetsForTest(0);
     }
   }
+}
+
+TEST(Rounder, SignificandsOfProducts) {
+  compare_products("fp16", {-26, -25, -20, -17, -16, -15, -14, -13, 0, 13, 14, 15});  // subnormal, normal, overflowing
+  // As many bits as a split product can have, and more.
+  for (const char* format : {"e6m10", "e6m11", "e6m12"}) compare_products(format, {-30, -29, 0});
 }
 
 }  // namespace rounder_test
