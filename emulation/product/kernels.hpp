@@ -89,8 +89,8 @@ struct StepRule {
   float watch_limit = 0;
 };
 
-/// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the
-/// starting as the first product. Zero results have the right sign if both ways are fused or plain. Preconditions: the
+/// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, starting
+/// with the first product. Zero results have the right sign if both ways are fused or plain. Preconditions: the
 /// environment rounds in rule.direction; count > 0; runs(rule). Returns whether results hold: false only where sums
 /// were watched and one was, or could have been, beyond the largest value.
 bool run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,

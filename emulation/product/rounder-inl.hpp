@@ -12,9 +12,9 @@
 // goes up, with or without more behind it. For ties toward zero it is harmless where rounding twice is harmless for
 // ties to even. Rounding to odd must know of everything that was cut off.
 //
-// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. A product
-// of floats or their integers therefore rounds sums in fewer steps than the adder. Most of these ways lose the sign of
-// zeros; the caller derives it from the operands' signs (Plan::negative_zero).
+// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin: sums are
+// rounded in fewer steps, by a multiplication or as integers. The adder and the multiplication lose the sign of zeros;
+// the caller derives it from the operands' signs (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_PRODUCTS_ROUNDER_INL
 #undef HALFULP_PRODUCTS_ROUNDER_INL
