@@ -60,7 +60,7 @@ struct RunningSums {
 #endif
   }
 
-  /// R rows and N vectors of columns. Returns whether no watched sum is beyond the largest value.
+  /// R rows and N vectors of columns. Returns what run_tile does.
   template <std::size_t R, std::size_t N>
   static HWY_INLINE bool rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step,
                               const float* HWY_RESTRICT b, std::size_t b_step, float* HWY_RESTRICT out) {
@@ -94,7 +94,7 @@ struct RunningSums {
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
     if constexpr (sum_fix != Fix::watched) return true;
-    return hn::AllTrue(d, hn::Le(hn::Max(most[0], most[1]), hn::Set(d, constants.sum.max)));
+    return hn::AllTrue(d, hn::Le(hn::Max(most[0], most[1]), hn::Set(d, constants.watch_limit)));
   }
 
   static HWY_ATTR HWY_NOINLINE bool tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,

@@ -305,8 +305,9 @@ std::optional<Plan> make_plan(const DotModel& m) {
   const bool by_adder = accumulator->direction != Direction::stochastic && !flushes &&
                         (plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned);
   plan.signless_zeros = (by_adder && !(plan.halves && plan.halves->sum.way == Way::plain)) ||
-                        multiplier.has_negative_zero() !=
-                            outer->format.has_negative_zero();  // fnuz products have no -0, floats do
+                        // What comes out of a fnuz stage is no -0, floats have one.
+                        multiplier.has_negative_zero() != outer->format.has_negative_zero() ||
+                        accumulator->format.has_negative_zero() != outer->format.has_negative_zero();
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
       (accumulator->direction == Direction::down) != (outer->direction == Direction::down) ||
       plan.product.format.has_negative_zero() != outer->format.has_negative_zero() ||

@@ -12,9 +12,10 @@
 // goes up, with or without more behind it. For ties toward zero it is harmless where rounding twice is harmless for
 // ties to even. Rounding to odd must know of everything that was cut off.
 //
-// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin: sums are
-// rounded in fewer steps, by a multiplication or as integers. The adder and the multiplication lose the sign of zeros;
-// the caller derives it from the operands' signs (Plan::negative_zero).
+// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. Sums are
+// rounded in fewer steps: to nearest by a multiplication, toward zero, to odd and with other ties as integers. The
+// adder and the multiplication lose the sign of zeros; the caller derives it from the operands' signs
+// (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_PRODUCTS_ROUNDER_INL
 #undef HALFULP_PRODUCTS_ROUNDER_INL
@@ -150,9 +151,11 @@ HWY_INLINE V aligned(const Rounder& rule, V v) {
   return fixed<fix>(rule, hn::NegMulAdd(power, scale, sum), v);
 }
 
-/// v rounded to nearest, to at most split_bits (Veltkamp 1968). With k = 24 - p, 2^k v is a multiple of the last place
-/// kept, and has an even one at ties. So v (2^k - 1), which is rounded to this place, is 2^k v less v rounded. Where v
-/// is next to a power of two, the product lies below that of 2^k v and has half this place, but v is nearer than that.
+/// v rounded to nearest, to p bits, at most split_bits (Veltkamp 1968). Let k = 24 - p, 2^e <= |v| < 2^(e+1), and u =
+/// 2^(e-p+1) the last place that is kept. 2^k v is a multiple of u, and an even one where v is a tie. v (2^k - 1) lies
+/// between 2^(e+k) and 2^(e+k+1), so it is rounded to a multiple of u: it is 2^k v less v rounded. Where v is next to
+/// 2^e it lies just below 2^(e+k) and is rounded to a multiple of u / 2. There |v| - 2^e is less than u / 4, so that v
+/// is rounded to 2^e all the same.
 template <Fix fix>
 HWY_INLINE V split(const Rounder& rule, V v) {
   const V less = hn::Mul(v, hn::Set(d, rule.shift - 1));
@@ -160,14 +163,15 @@ HWY_INLINE V split(const Rounder& rule, V v) {
 }
 
 #if HALFULP_EMBEDDED_ROUNDING
-/// A product of numbers of at most split_bits, rounded to as many, upward and downward too. `shifted` is 2^k b: a
-/// float, because the product's format holds b. The aligner is 2^k |a b|, or that of emin, so that nothing is smaller.
-/// As a product has at most 22 bits, the aligner is a multiple of four last places: beyond the next power of two the
-/// sum holds what is rounded there. Below the last one, numbers next to a power of two are rounded to it, as those are
-/// that lose magnitude. Downward both have the other sign.
+/// A product of numbers of at most split_bits, rounded to as many: to nearest, up or down. The aligner is 2^k |a b|, or
+/// that of emin where it is larger. The sum of aligner and product has the last place u that is kept (see split), but
+/// for products next to a power of two. Beyond 2^(e+k+1) it has 2 u: there the product is rounded to 2^(e+1), and the
+/// aligner is a multiple of 4 u, because a product has at most 22 bits. Below 2^(e+k) it has u / 2: there the two have
+/// different signs, and the product is rounded to 2^e, to nearest or toward zero. `shifted` is 2^k b: a float, because
+/// the product's format holds b.
 template <Direction direction, Fix fix>
 HWY_INLINE V split_product(const Rounder& rule, V a, V b, V shifted) {
-  constexpr int larger_magnitude = direction == Direction::down ? 0b1111 : 0b1011;  // its sign: negative, positive
+  constexpr int larger_magnitude = direction == Direction::down ? 0b1111 : 0b1011;  // negative, positive
   const V least = hn::Set(d, rule.scale * rule.emin),
           aligner{_mm512_range_ps(hn::Mul(a, shifted).raw, least.raw, larger_magnitude)};
   return fixed<fix>(rule, hn::Sub(hn::MulAdd(a, b, aligner), aligner), hn::Mul(a, b));

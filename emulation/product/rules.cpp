@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 namespace halfulp::products {
 namespace {
@@ -78,24 +79,26 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   base_.outer.sum.fix = plan.outer.rounder.fix;
   products_to_ = base_.running.product.way == Way::aligned ? base_.running.product.max : any;
   sums_to_ = any;
+  least_product_ = FloatFormat::power_of_two(lowest(plan.product.format));
   const FloatFormat& f = plan.accumulator.format;
   const Direction direction = plan.accumulator.direction;
   const bool compensated = model.compensation != Compensation::none,
              outer_apart = model.promoted && plan.outer.rounder.way == Way::plain;
   const std::size_t terms = outer_apart && model.order == Order::blocked ? std::min(k, model.block) : k;
-  // The largest products whose sums stay below a limit. Powers of two, from the top: a few hundred steps at most.
+  // The largest products, powers of two, whose sums stay below a limit; larger products have larger sums. What rounding
+  // makes of a product is zero, or at least the smallest number of the product's format.
   const auto products_to = [&](double limit) {
     const double growth = !compensated ? 1
                           : model.order == Order::sequential
                               ? compensated_growth(f, direction, model.compensation, terms)
                               : any;
     const auto fits = [&](int exponent) {
-      const double products = std::ldexp(1.0, exponent);
+      const double products = std::max(std::ldexp(1.0, exponent), least_product_);
       return (compensated ? growth * products : largest_sum(f, direction, model, terms, products)) <= limit;
     };
-    int e = f.emax() + 1;
-    while (e >= lowest(f) && !fits(e)) --e;
-    return fits(e) ? std::ldexp(1.0, e) : -1;
+    const auto exponents = std::views::iota(lowest(f), f.emax() + 2);
+    const auto first_beyond = std::ranges::partition_point(exponents, fits);
+    return first_beyond == exponents.begin() ? -1 : std::ldexp(1.0, *first_beyond - 1);
   };
   if (base_.running.sum.way == Way::aligned) sums_to_ = products_to(base_.running.sum.max);
   if (base_.running.sum.way == Way::linear && base_.running.product.way != Way::fused && direction != Direction::zero &&
@@ -108,7 +111,8 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
         r->shift = static_cast<float>(std::ldexp(1.0, r->tail));
         r->scale = 1.5f * r->shift;
       }
-    normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - base_.running.sum.tail));
+    const int tail = std::max(base_.running.product.tail, base_.running.sum.tail);
+    normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - tail));
     const bool to_bf16 = plan.accumulator.format == bf16 && direction == Direction::nearest && !plan.odd_sum &&
                          (plan.product.rounder.way == Way::plain || plan.product.format == bf16);
     if (to_bf16 && has_bf16_converter()) {
@@ -123,7 +127,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   const bool stochastic = direction == Direction::stochastic;
   in_floats_to_ = stochastic && base_.running.sum.way == Way::linear ? products_to(std::ldexp(1.0, fp32.emax())) : any;
   normal_from_ = base_.running.product.way == Way::plain ? 0 : FloatFormat::power_of_two(plan.product.format.emin());
-  watched_to_ = products_to(0x1p60);
+  watched_to_ = base_.running.sum.way == Way::aligned ? products_to(0x1p60) : 0;
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
   fused_ = base_;
   fused_.running.product.way = Way::fused;
@@ -210,10 +214,10 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
                             finite && largest <= watched_to_ && !compensated && !of_sums.flushes() &&
                             rules.running.direction != Direction::stochastic;
   if (rules.running.watchable) {
-    // A step adds a product, which rounding at most doubles or makes the smallest number, and rounds the sum.
+    // A step adds a product, which rounding at most doubles, or makes the smallest number, and rounds the sum.
     constexpr unsigned steps = 4;
     const double place = std::ldexp(1.0, std::ilogb(of_sums.max) - fp32.precision() + of_sums.tail + 1),
-                 limit = of_sums.max - (steps - 1) * 2 * (largest + place);
+                 limit = of_sums.max - (steps - 1) * (std::max(2 * largest, least_product_) + place);
     rules.running.watch_step = limit >= of_sums.max / 2 ? steps : 1;
     rules.running.watch_limit = limit >= of_sums.max / 2 ? static_cast<float>(limit) : of_sums.max;
   }

@@ -39,6 +39,7 @@ class RulesOfTiles {
   double normal_to_ = 0;  ///< sums of products up to this magnitude have an aligner
   double in_floats_to_;   ///< sums of products up to this magnitude stay among the floats
   double watched_to_;     ///< sums of products up to this magnitude stay among the floats, rounded without a fix
+  double least_product_;  ///< the smallest number of the products' format
   double normal_from_;    ///< products from this magnitude on are no subnormal numbers of their format
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
   bool only_finite_;                      ///< vectors do not know what becomes of infinities

@@ -13,7 +13,7 @@
 namespace check {
 
 /// The distribution of operands.
-enum class Kind { normal, large, small, bits, edges, zeros, cancelling, count };
+enum class Kind { normal, large, walking, small, bits, edges, zeros, cancelling, count };
 
 inline std::uint64_t rounded(const FloatFormat& f, double x) {
   return convert(fp64, f, {}, std::bit_cast<std::uint64_t>(x)).code;
@@ -27,6 +27,9 @@ inline std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
   switch (kind) {
     case Kind::normal: return rounded(f, value);
     case Kind::large: return rounded(f, value * std::sqrt(f.value(f.max_finite())));
+    // Products of an eighth of the largest number: sums leave the range, and come back where they saturate.
+    case Kind::walking:
+      return rounded(f, std::copysign(1 - std::fabs(value) / 8, value) * std::sqrt(f.value(f.max_finite()) / 8));
     case Kind::small: return finite((bits & (4 * f.fraction_mask() + 3)) | sign);
     case Kind::bits: return bits >> 8 & f.code_mask();
     case Kind::zeros: return bits % 3 == 0 ? rounded(f, value) : f.zero(sign != 0);

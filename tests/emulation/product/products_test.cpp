@@ -365,7 +365,38 @@ TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
       // The sum of parts flushes, those of products cannot be tiny.
       {"in=e2m1,acc=e4m3,overflow=saturate,flush=both,order=pairwise", {6}, {6}, 16},
       {"in=e2m1,acc=e3m2,round=toward-zero,flush=outputs,order=blocked:4", {6}, {6}, 16},
-      // Sums that are too large only between two of those that are watched.
+      // A product below its format's smallest number becomes that number, in a stage that does not hold it otherwise.
+      {"in=e2m1,mul=e2m1,acc=e4m3,round=toward-positive,overflow=saturate", {0.5}, {0.5}, 64},
+      {"in=e2m1,mul=e2m1,acc=e4m3,round=toward-positive,promote=fp32", {0.5}, {0.5}, 64},
+      {"in=e2m2b4finite,mul=e2m2b4finite,acc=e2m9b4finite,round=toward-positive,promote=fp32", {0x1p-5}, {0x1p-5}, 64},
+      {"in=e2m2b4finite,mul=e2m2b4finite,acc=e2m9b4finite,round=to-odd,promote=fp32/nearest-even",
+       {0x1p-5},
+       {0x1p-5},
+       64},
+      {"in=e2m2b4finite,mul=e2m2b4finite,acc=e2m9b4finite,round=nearest-away,promote=fp32/nearest-even",
+       {0x1p-1},
+       {0x1p-5},
+       60},
+      {"in=e2m2b4finite,mul=e2m2b4finite,acc=e2m9b4finite,round=toward-positive,promote=fp32,order=interleaved:32",
+       {0x1p-5},
+       {0x1p-5},
+       1024},
+      {"in=e2m1,mul=e2m1,acc=e4m3,round=toward-positive,comp=kahan,promote=fp32", {0.5}, {0.5}, 64},
+      {"in=e2m1,mul=e2m1,acc=e4m3,round=toward-positive,comp=neumaier,promote=fp32", {0.5}, {0.5}, 64},
+      // Products of fewer bits than sums have need a larger aligner.
+      {"in=e8m3,mul=e8m3,acc=bf16", {0x1p54, 1}, {0x1p54, 1}},
+      {"in=e8m3,mul=e8m3,acc=bf16,round=toward-positive", {0x1p54, 1}, {0x1p54, 1}},
+      {"in=e8m1,mul=e8m1,acc=e8m10", {0x1p52}, {0x1p53}},
+      // Only the accumulator has no -0.
+      {"in=e2m1,mul=e2m1,acc=e4m3fnuz,promote=fp32,flush=outputs", {0, -0.5}, {-1, 0.5}},
+      {"in=e2m1,mul=e2m1,acc=e4m3fnuz,promote=fp32", {0}, {-1}},
+      {"in=e2m1,mul=e2m1,acc=e4m3fnuz,round=stochastic,promote=fp32/nearest-even", {0}, {-1}},
+      // Sums that are too large only between two of those that are watched, or after the last one.
+      {"fp16", {1, 1}, {5000, -5000}, 14},
+      {"fp16", {1}, {5000}, 16},
+      {"fp16,overflow=saturate", {1, 1}, {5000, -5000}, 14},
+      {"fp16,round=toward-zero", {1, 1}, {5000, -5000}, 14},
+      {"fp16,round=nearest-away", {1, 1}, {5000, -5000}, 14},
       {"e4m3,overflow=saturate", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
       {"e4m3,overflow=saturate,round=toward-zero", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
       // NaN of an addend, in the bits of which a carry would run on.
