@@ -194,8 +194,8 @@ int without_trials(const CampaignArguments& arguments, const Campaign& campaign)
                          {"missing", Json::array()},
                          {"more_may_follow", false}}));
   else
-    write_output(fmt::format("{} points; {} has no trials: each run computes all of them\n", campaign.points.size(),
-                             campaign.experiment->name));
+    write_output(fmt::format("{} point{}; {} has no trials: each run computes all\n", campaign.points.size(),
+                             campaign.points.size() == 1 ? "" : "s", campaign.experiment->name));
   return exit_status::done;
 }
 
@@ -266,8 +266,9 @@ int list_missing(const CampaignArguments& arguments, const CampaignRun& run, con
   }
   std::string text;
   if (!arguments.quiet)
-    text = fmt::format("{} points; {} trials are there, {} missing{}\n", campaign.points.size(), state.there,
-                       state.missing.size(), state.more_may_follow ? "; others may follow when these are there" : "");
+    text = fmt::format("{} point{}; {} trials are there, {} missing{}\n", campaign.points.size(),
+                       campaign.points.size() == 1 ? "" : "s", state.there, state.missing.size(),
+                       state.more_may_follow ? "; others may follow when these are there" : "");
   for (const MissingTrial& trial : state.missing)
     text += fmt::format("{}  {}  ({})\n", trial.key, trial.label, run.named(trial.point));
   write_output(text);

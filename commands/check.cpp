@@ -30,7 +30,7 @@ struct CheckArguments {
 };
 
 const Device& device_named(const std::string& name) {
-  const Device& device = find_device(name);
+  const Device& device = find_device(name, DeviceUse::check);
   if (device.name() == "emulated")
     throw std::invalid_argument(
         "--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");

@@ -179,9 +179,10 @@ std::string text_of(const Summary& s) {
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
       "{} setting{} of {} operation{}: of {:.4g} cases {} differ\n"
-      "{} were compared with several references: the digests of {} settings differ\n",
+      "{} were compared with several references: the digests of {} setting{} differ{}\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
-      static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size());
+      static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size(),
+      s.contradictions.size() == 1 ? "" : "s", s.contradictions.size() == 1 ? "s" : "");
   if (std::any_of(s.operations.begin(), s.operations.end(), [](const auto& row) { return row.first.kind == "pairs"; }))
     text += "* every pair of the first two operands with some third ones; all others are all inputs\n";
   if (s.samples) text += fmt::format("{} entr{} of a sample left out\n", s.samples, s.samples == 1 ? "y" : "ies");

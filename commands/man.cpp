@@ -1,5 +1,6 @@
 // `halfulp man`: manual pages, made of what --help shows.
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/manual.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/run.hpp>
@@ -55,8 +56,10 @@ void man_command(const CLI::App& app, const std::string& name, const std::option
   if (out) {
     if (!name.empty()) throw std::invalid_argument("man --out writes every page; accepted: --out without a NAME");
     std::error_code error;
-    std::filesystem::create_directories(*out, error);
-    if (error) throw std::invalid_argument("cannot make the folder " + *out + ": " + error.message());
+    std::filesystem::create_directory(*out, error);
+    if (error || !std::filesystem::is_directory(*out))
+      throw std::invalid_argument("--out: cannot make the folder '" + shown(*out) +
+                                  "': " + (error ? error.message() : std::string("no folder")));
     std::vector<FileText> files;
     for (const auto& [page, text] : pages)
       files.emplace_back(std::filesystem::path(*out) / ("halfulp" + (page.empty() ? "" : "-" + page) + ".1"), text);
@@ -79,7 +82,8 @@ void add_man_command(CLI::App& app, int&) {
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("man", "manual pages, as man(7) source");
-  command->add_option("NAME", options->name, "a command or an experiment; without it, halfulp itself");
+  add_text_option(*command, "NAME", options->name, "a command or an experiment; without it, halfulp itself",
+                  "a command or an experiment");
   command->add_option("--out", options->out, "every page into this folder: halfulp.1, halfulp-explain.1, ...")
       ->type_name("DIR");
   command->footer("To read one: halfulp man explain | man -l -");

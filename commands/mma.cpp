@@ -88,9 +88,11 @@ void mma_command(const MmaArguments& options, int& status) {
 void add_mma_command(CLI::App& app, int& status) {
   auto options = std::make_shared<MmaArguments>();
   auto* command = app.add_subcommand("mma", "outputs of a matrix unit, from operands on standard input");
-  command->add_option("--unit", options->unit, "a unit's name, such as hopper.wgmma.e4m3.fp32 (see halfulp units)")
+  add_text_option(*command, "--unit", options->unit,
+                  "a unit's name, such as hopper.wgmma.e4m3.fp32 (see halfulp units)", "a unit (see halfulp units)")
       ->type_name("UNIT");
-  command->add_option("--unit-file", options->file, "a unit of your own: JSON as `halfulp units NAME --json` writes it")
+  add_text_option(*command, "--unit-file", options->file,
+                  "a unit of your own: JSON as `halfulp units NAME --json` writes it", "a file")
       ->type_name("FILE");
   command->add_flag("--values", options->lines.values,
                     "operands are numbers (0.1, 1/3, 2^-14), rounded to nearest even to the unit's formats; D is "

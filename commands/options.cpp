@@ -41,6 +41,15 @@ CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, dou
       ->default_str(fmt::format("{}", value));
 }
 
+CLI::Option* add_text_option(CLI::App& app, std::string name, std::string& text, std::string description,
+                             std::string accepted) {
+  const auto take = [name, &text, accepted = std::move(accepted)](const std::string& given) {
+    if (given.empty()) throw std::invalid_argument(fmt::format("{} is ''; accepted: {}", name, accepted));
+    text = given;
+  };
+  return app.add_option_function<std::string>(name, take, std::move(description));
+}
+
 void require_file(const std::string& option, const std::string& path) {
   if (path == "-")
     throw std::invalid_argument(

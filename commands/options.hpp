@@ -37,6 +37,11 @@ double real_number(std::string_view option, std::string_view text, double least,
 CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, double least, double most,
                              std::string description);
 
+/// Adds an option or an argument of text that is not empty, as that of a variable without a value would be. Otherwise
+/// it throws std::invalid_argument in one line: "--show is ''; accepted: a key". `text` outlives the parsing.
+CLI::Option* add_text_option(CLI::App& app, std::string name, std::string& text, std::string description,
+                             std::string accepted);
+
 /// Throws std::invalid_argument in one line if the file of an option is "-", where standard output is for a summary.
 void require_file(const std::string& option, const std::string& path);
 

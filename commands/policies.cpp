@@ -1,5 +1,6 @@
 // halfulp policies: the precision policies of trainings, and what one says of each operator.
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/operand.hpp>
@@ -104,8 +105,9 @@ void add_policies_command(CLI::App& app, int&) {
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("NAME", arguments->name,
-                      "a policy's name, or a file that ends in .json; without it, the list of policies");
+  add_text_option(*command, "NAME", arguments->name,
+                  "a policy's name, or a file that ends in .json; without it, the list of policies",
+                  "a policy's name, or a file that ends in .json");
   command->add_flag("--json", arguments->json,
                     "as JSON; save it to a file and change it to get a policy of your own (--set policies=FILE.json)");
   command->callback([arguments] {

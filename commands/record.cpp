@@ -40,11 +40,11 @@ struct RecordArguments {
 };
 
 const Device& device_named(const std::string& name) {
-  const Device& device = find_device(name);
+  const Device& device = find_device(name, DeviceUse::record);
   const bool rehearsed = &device == &rehearsal_device();  // which its recording says
   if (device.independence() != "silicon" && !rehearsed)
     throw std::invalid_argument(
-        fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, device.independence()));
+        fmt::format("--backend {}: no device ({}); accepted: x86, cuda, rehearsal", name, device.independence()));
   require_available(device);
   return device;
 }

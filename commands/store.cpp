@@ -1,5 +1,6 @@
 // `halfulp store`: what a store of trials holds, whether it is whole, and what can go.
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/run.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -156,9 +157,11 @@ void add_store_command(CLI::App& app, int& status) {
   store->add_flag("--check", arguments->check, "read every record and compare it with its checksum and its name");
   store->add_flag("--prune", arguments->prune,
                   "remove records that --check finds damaged, and what killed runs left behind");
-  store->add_option("--remove", arguments->remove, "remove all records of a kind, such as training-1")
+  add_text_option(*store, "--remove", arguments->remove, "remove all records of a kind, such as training-1",
+                  "a kind that the store lists")
       ->type_name("KIND");
-  store->add_option("--show", arguments->show, "the record of a key as JSON: what it depends on, where it was made")
+  add_text_option(*store, "--show", arguments->show,
+                  "the record of a key as JSON: what it depends on, where it was made", "a key of halfulp trials --all")
       ->type_name("KEY");
   store->add_flag("--json", arguments->json, "the summary as JSON");
   store->footer("Exit status: 0 all is whole, 1 damaged records, 2 bad usage.");

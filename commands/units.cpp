@@ -1,4 +1,5 @@
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 
 #include <halfulp/emulation/text.hpp>
@@ -237,6 +238,8 @@ void units_command(const UnitsArguments& options) {
     return show_one(read_unit_file(options.file), options.json);
   }
   std::vector<std::string> words;
+  if (std::ranges::any_of(options.words, &std::string::empty))
+    throw std::invalid_argument("WORD is ''; accepted: a part of a unit's name, or a device");
   for (const std::string& word : options.words) words.push_back(spelled_as_in_units(word));
   Units chosen;
   for (const MatrixUnit& u : matrix_units()) {
@@ -259,7 +262,8 @@ void add_units_command(CLI::App& app, int&) {
   command->add_option("WORD", options->words,
                       "a unit's name, to show it in full; or words that its name contains, such as hopper e4m3; a "
                       "device, such as H100, stands for its architecture");
-  command->add_option("--unit-file", options->file, "a unit of your own instead: JSON, as for mma")->type_name("FILE");
+  add_text_option(*command, "--unit-file", options->file, "a unit of your own instead: JSON, as for mma", "a file")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON; for one unit, this is the JSON that `mma --unit-file` reads");
   command->footer(
       "m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of "

@@ -48,13 +48,15 @@ Json read_ledger(const std::string& path) {
   const bool known = json.is_object() && json.value("kind", Json()) == Json(ledger_kind) &&
                      json.value("version", Json()) == Json(ledger_version);
   if (!known || !json.contains("entries") || !json["entries"].is_array())
-    throw std::invalid_argument(
-        fmt::format("'{}' is no ledger of version {}; give the name of a new file, or of one that --ledger wrote", path,
-                    ledger_version));
+    throw std::invalid_argument(fmt::format(
+        "'{}' is no ledger of version {}; accepted: a file that verify --ledger wrote, or a new one for --ledger", path,
+        ledger_version));
   for (std::size_t i = 0; i < json["entries"].size(); ++i)
     if (!whole(json["entries"][i]))
-      throw std::invalid_argument(fmt::format(
-          "'{}': entries[{}] is no entry that --ledger wrote; give the name of a new file, or mend it", path, i));
+      throw std::invalid_argument(
+          fmt::format("'{}': entries[{}] is no entry that verify --ledger wrote; accepted: a file that it wrote, or a "
+                      "new one for --ledger",
+                      path, i));
   return json["entries"];
 }
 

@@ -27,17 +27,19 @@ constexpr auto kinds = std::to_array<Synonym>({{"gpu", "cuda"},
 
 }  // namespace
 
-const Device& find_device(std::string_view name) {
+const Device& find_device(std::string_view name, DeviceUse use) {
   if (name.starts_with(recording::prefix))
     return recording::find_recording(std::string(name.substr(recording::prefix.size()))).device();
   std::vector<std::string> names;
   for (const Device* device : devices()) {
     if (device->name() == name) return *device;
-    names.emplace_back(device->name());
+    if (use == DeviceUse::experiment || device != &emulated_device()) names.emplace_back(device->name());
   }
   if (name == rehearsal_device().name()) return rehearsal_device();
-  for (const std::string& recorded : recording::recording_names())
-    names.push_back(std::string(recording::prefix) + recorded);
+  if (use != DeviceUse::experiment) names.emplace_back(rehearsal_device().name());
+  if (use != DeviceUse::record)
+    for (const std::string& recorded : recording::recording_names())
+      names.push_back(std::string(recording::prefix) + recorded);
   throw std::invalid_argument(unknown_name("backend", name, names, names.size(), name_for(kinds, name)));
 }
 

@@ -14,9 +14,11 @@ namespace halfulp {
 /// Every device this build knows, the emulation first. They may be missing here: ask available().
 std::span<const Device* const> devices();
 
+/// What a device is for: which names the message about an unknown one lists.
+enum class DeviceUse { experiment, check, record };
 /// The device of that name; "recorded:NAME" is a recording (recording.hpp), and "rehearsal" is known as well. Throws
 /// std::invalid_argument naming the nearest ones, or saying what is wrong with the recording.
-const Device& find_device(std::string_view name);
+const Device& find_device(std::string_view name, DeviceUse use = DeviceUse::experiment);
 
 /// Matrix instructions of a device.
 struct MatrixTasks {

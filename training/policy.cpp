@@ -55,11 +55,9 @@ struct StoredByRole {
     std::vector<std::string> names;
     for (const Role role : roles) names.emplace_back(name_of(role));
     for (const auto& [name, value] : all.items()) {
-      index_of(role_names, "role", name, json.where());
       const auto found = std::find(names.begin(), names.end(), name);
       if (found == names.end())
-        throw std::invalid_argument(json.where() + ": '" + name + "' is not among these; " +
-                                    unknown_name("role", name, names));
+        throw std::invalid_argument(json.where() + ": " + unknown_name("role", name, names, names.size()));
       storages[static_cast<std::size_t>(found - names.begin())] = parse_storage(value, json.where() + "." + name);
     }
   }
@@ -294,9 +292,15 @@ void fields(V& v, Policy& p) {
 
 namespace {
 
+/// Makes the names of a record's fields known.
+struct Knows {
+  Members& members;
+  void operator()(const char* name, auto&&...) { (void)members.find(name); }
+};
+
 /// `known` are the policies that may be a base.
 Policy parse(const Json& json, const std::string& where, const std::vector<Policy>& known) {
-  Members own(json, where, "an object with name, rules, weights, optimizer, loss_scaling");
+  Members own(json, where, "an object with name, base, rules, weights, optimizer, loss_scaling");
   Json whole = json;
   if (const Json* const base = own.find("base")) {
     const std::string name = own.text("base");
@@ -312,6 +316,9 @@ Policy parse(const Json& json, const std::string& where, const std::vector<Polic
     if (!json.contains("source")) whole["source"] = "";
   }
   Policy policy;
+  Knows knows{own};
+  fields(knows, policy);
+  own.finish();
   read_record(whole, where, policy);
   policy.json = whole;
 

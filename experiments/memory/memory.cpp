@@ -91,6 +91,12 @@ MemorySettings read(const Config& config) {
     throw std::invalid_argument(fmt::format("model: {} has the name {}, which is in models too; accepted: another name",
                                             file, c.models.front().name));
   c.policies = trainings::chosen_policies(config);
+  for (const Policy& p : c.policies)
+    if (std::ranges::any_of(p.rules, [](const Policy::Rule& rule) { return !rule.layers.empty(); }))
+      throw std::invalid_argument(
+          fmt::format("policies: {} has a rule for some layers; accepted: rules for operators, as all layers of a "
+                      "model count alike",
+                      p.name));
   const std::string optimizer = config.text("optimizer");
   c.momentum = optimizer == "sgd-momentum";
   c.optimizer = training::parse_optimizer(c.momentum ? "sgd" : optimizer);
@@ -286,6 +292,9 @@ std::string memory_finding(const ReportTables& tables) {
   const auto rows = tables.rows("bytes_per_parameter", {{"model", all.front()["model"]}});
   const TableRow *const least = smallest(rows, "total"), *const most = largest(rows, "total");
   if (!least) return {};
+  if (least->number("total") == most->number("total"))
+    return fmt::format("A parameter of {} takes {} bytes under {}.", least->text("model"),
+                       in_words(least->number("total")), rows.size() > 1 ? "every policy" : least->text("policy"));
   return fmt::format("A parameter of {} takes {} bytes under {} and {} under {}.", least->text("model"),
                      in_words(least->number("total")), least->text("policy"), in_words(most->number("total")),
                      most->text("policy"));

@@ -299,7 +299,9 @@ std::string underflow_finding(const ReportTables& tables) {
     return fmt::format("{} loses {} of these gradients to zero; a loss scale of 2^{}{} {}.", row.text("format"),
                        percent(row.number("zero_unscaled")), row.whole("best_k"),
                        at_end ? ", the largest that was tried," : "",
-                       left == 0 ? "saves all" : "saves all but " + percent(left));
+                       left == 0                             ? "saves all"
+                       : left >= row.number("zero_unscaled") ? "saves none"
+                                                             : "saves all but " + percent(left));
   }
   return {};
 }

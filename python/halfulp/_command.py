@@ -3,6 +3,8 @@ exception."""
 from __future__ import annotations
 
 import contextlib
+import decimal
+import fractions
 import json
 import os
 import tempfile
@@ -100,6 +102,8 @@ def word(value: Any, argument: str) -> str:
             raise ValueError(f"{argument}: an integer of {value.bit_length()} bits; accepted: shorter ones") from None
     if isinstance(value, float):
         return float.__repr__(value)
+    if isinstance(value, (fractions.Fraction, decimal.Decimal)):
+        return str(value)
     if isinstance(value, (np.dtype, type)) or is_torch(value, "dtype"):
         return as_format(value, argument).name
     if isinstance(value, (_core.Format, _core.BlockFormat, _core.ProductModel)):

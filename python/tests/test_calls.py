@@ -1,6 +1,8 @@
 """The commands' functions pass on their arguments: no value is read as an option, none is lost, and nothing is written
 unasked."""
+import decimal
 import enum
+import fractions
 import json
 import os
 
@@ -52,6 +54,12 @@ def test_code_words_of_any_integer_type():
     for one in (np.uint16(0x3C00), np.int64(0x3C00), Code.one, 0x3C00, "3C00"):
         assert halfulp.eval("add", one, one, format="fp16") == "3C00 3C00 4000 00"
     assert halfulp.eval("sqrt", np.uint8(56), format="e4m3") == halfulp.eval("sqrt", 56, format="e4m3") == halfulp.eval("sqrt", "38", format="e4m3")
+
+
+def test_fractions_and_decimals_are_exact_numbers():
+    third = fractions.Fraction(1, 3)
+    assert halfulp.explain(third, "fp16") == halfulp.explain("1/3", "fp16")
+    assert halfulp.explain(decimal.Decimal("0.1"), "fp16") == halfulp.explain("0.1", "fp16")
 
 
 def test_types_of_torch_are_formats():

@@ -255,7 +255,7 @@ TEST_F(CampaignCommand, SaysWhichPointIsRefusedBeforeItComputes) {
 
 TEST_F(CampaignCommand, OfAnExperimentWithoutTrialsComputesEveryPoint) {
   write(Json::parse(R"({"experiment": "memory", "grid": {"batch": [1, 2], "optimizer": ["adamw", "sgd"]}})"));
-  EXPECT_EQ(command({"--list"}).out, "4 points; memory has no trials: each run computes all of them\n");
+  EXPECT_EQ(command({"--list"}).out, "4 points; memory has no trials: each run computes all\n");
   const Json made = report("store");
   EXPECT_EQ(made["results"]["points"]["rows"].size(), 4u);
   EXPECT_EQ(made["results"]["bytes"]["title"], "bytes, of every point");  // the experiment's names one setting

@@ -67,6 +67,8 @@ TEST(CheckCommand, BadInputIsOneLine) {
   expect_refused({"check"}, "--backend is missing");
   expect_refused({"check", "--backend", "emulated"}, "accepted: x86, cuda, recorded:NAME, rehearsal");
   expect_refused({"check", "--backend", "cudda"}, "did you mean cuda?");
+  expect_refused({"check", "--backend", "foo"}, "accepted: x86, cuda, rehearsal, recorded:");
+  expect_refused({"record", "--backend", "foo", "--out", "/nowhere/new"}, "accepted: x86, cuda, rehearsal");
   expect_refused({"check", "--backend", "x86", "--tiles", "0"}, "--tiles");
   if (!find_device("cuda").available().yes)
     expect_refused({"check", "--backend", "cuda"}, "backend 'cuda' is not here: ", 3);

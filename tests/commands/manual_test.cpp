@@ -263,6 +263,18 @@ TEST(Man, UnknownPagesAreOneLine) {
   tests::expect_refused({"man", "explian"}, "unknown manual page 'explian'; did you mean explain?");
   tests::expect_refused({"man", "explain", "--out", "/nowhere"});
   tests::expect_refused({"man", "--out", "/proc/nowhere"});
+  tests::expect_refused({"man", "--out", "/nowhere/deep"}, "--out: cannot make the folder '/nowhere/deep'");
+}
+
+/// What a shell makes of a variable without a value is not what nobody gave.
+TEST(Options, EmptyTextIsNoLackOfText) {
+  tests::expect_refused({"man", ""}, "NAME is ''; accepted: ");
+  tests::expect_refused({"policies", ""}, "NAME is ''; accepted: ");
+  tests::expect_refused({"units", ""}, "WORD is ''; accepted: ");
+  tests::expect_refused({"units", "--unit-file", ""}, "--unit-file is ''; accepted: ");
+  tests::expect_refused({"mma", "--unit", "hopper.mma.fp16.fp32", "--unit-file", ""}, "--unit-file is ''; accepted: ");
+  tests::expect_refused({"store", "/nowhere", "--show", ""}, "--show is ''; accepted: ");
+  tests::expect_refused({"store", "/nowhere", "--remove", ""}, "--remove is ''; accepted: ");
 }
 
 }  // namespace manual_test

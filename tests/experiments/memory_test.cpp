@@ -190,6 +190,11 @@ TEST(MemoryReport, models_of_files) {
   EXPECT_NE(refusal_of("memory", {"models=gpt-2"}).find("did you mean gpt2"), std::string::npos);
   EXPECT_NE(refusal_of("memory", {"models="}).find("empty"), std::string::npos);
   EXPECT_NE(refusal_of("memory", {"policies=fp33"}).find("policies: "), std::string::npos);
+  const std::string policy = testing::TempDir() + "memory_policy.json";
+  std::ofstream(policy) << R"({"name": "mine", "base": "fp32",
+                               "rules": [{"operators": "linear", "layers": "fc1", "results": "fp16"}]})";
+  EXPECT_NE(refusal_of("memory", {"policies=" + policy}).find("mine has a rule for some layers"), std::string::npos);
+  std::remove(policy.c_str());
   EXPECT_NE(refusal_of("memory", {"models=llama-3.1-405b", "sequence=1048576", "batch=65536"}).find("2^56"),
             std::string::npos);
 }

@@ -141,6 +141,13 @@ TEST(Finding, position_ids_have_one_where_all_overflow_and_in_every_mode) {
   EXPECT_NE(upward.find(" toward-positive has only "), std::string::npos) << upward;
 }
 
+TEST(Finding, one_policy_or_scale_that_changes_nothing) {
+  EXPECT_EQ(finding_with("memory", "bytes_per_parameter", "total", 16),
+            "A parameter of gpt2 takes 16 bytes under every policy.");
+  const std::string none = finding_with("underflow", "best_scale", "zero_at_best", 1);
+  EXPECT_TRUE(none.ends_with(" saves none.")) << none;
+}
+
 TEST(Finding, weights_that_differ_are_told_apart_and_one_step_is_no_steps) {
   const std::string near = finding_with("swamping", "repairs", "exact", 1.000012);
   EXPECT_NE(near.find("at 1, not 1.00001;"), std::string::npos) << near;

@@ -35,13 +35,14 @@ TEST(Policies, RefuseInOneLine) {
     EXPECT_TRUE(got.starts_with(want)) << got << "\nwanted: " << want;
     EXPECT_EQ(got.find('\n'), std::string::npos) << got;
   };
-  begins(text_refusal("[]"), "mine.json is []; accepted: an object with name, rules");
+  begins(text_refusal("[]"), "mine.json is []; accepted: an object with name, base, rules");
   begins(text_refusal("7"), "mine.json is 7; accepted: an object");
   begins(text_refusal("{}"), "mine.json: name is missing");
   begins(text_refusal(R"({"name": 7})"), "mine.json.name is 7; accepted: text in quotes");
   for (const char* const name : {"", "../x", "a/b", ".hidden", "a b", "a\\nb", "\\u00e4"})
     begins(text_refusal(R"({"name": ")" + std::string(name) + R"("})"), "mine.json.name is ");
   begins(refusal_of(R"("titel": "x")"), "mine.json: unknown member 'titel'; did you mean title? accepted: ");
+  begins(refusal_of(R"("bse": "fp32")"), "mine.json: unknown member 'bse'; did you mean base? accepted: base, ");
   begins(refusal_of(R"("title": ["x"])"), "mine.json.title is [\"x\"]; accepted: text in quotes");
   begins(refusal_of(R"("base": "amp-fp17")"),
          "mine.json.base: unknown policy 'amp-fp17'; did you mean amp-fp16? accepted: fp32, O0");
@@ -66,7 +67,7 @@ TEST(Policies, RefuseInOneLine) {
   begins(rule_refusal(R"("operands": {"wieght": "fp16"})"),
          "mine.json.rules[0].operands: unknown role 'wieght'; did you mean weight?");
   begins(rule_refusal(R"("operands": {"communication": "fp16"})"),
-         "mine.json.rules[0].operands: 'communication' is not among these; ");
+         "mine.json.rules[0].operands: unknown role 'communication'; ");
   begins(rule_refusal(R"("operands": {"weight": {"format": "fp16", "rounding": "up"}})"),
          "mine.json.rules[0].operands.weight: unknown rounding 'up'");
   begins(rule_refusal(R"("operands": {"weight": {"format": "fp16", "random_bits": 1e300}})"),
