@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ranges>
 
 namespace halfulp::products {
 namespace {
@@ -96,9 +95,12 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
       const double products = std::max(std::ldexp(1.0, exponent), least_product_);
       return (compensated ? growth * products : largest_sum(f, direction, model, terms, products)) <= limit;
     };
-    const auto exponents = std::views::iota(lowest(f), f.emax() + 2);
-    const auto first_beyond = std::ranges::partition_point(exponents, fits);
-    return first_beyond == exponents.begin() ? -1 : std::ldexp(1.0, *first_beyond - 1);
+    int fitting = lowest(f) - 1, beyond = f.emax() + 2;
+    while (beyond - fitting > 1) {
+      const int middle = fitting + (beyond - fitting) / 2;
+      (fits(middle) ? fitting : beyond) = middle;
+    }
+    return fitting < lowest(f) ? -1 : std::ldexp(1.0, fitting);
   };
   if (base_.running.sum.way == Way::aligned) sums_to_ = products_to(base_.running.sum.max);
   if (base_.running.sum.way == Way::linear && base_.running.product.way != Way::fused && direction != Direction::zero &&
