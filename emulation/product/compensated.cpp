@@ -59,7 +59,7 @@ struct CompensatedSteps {
         V x[R], s[R], c[R];
         const auto multiply = [&](std::size_t i, V(&to)[R]) HWY_ATTR {
           const V values = hn::LoadU(d, b + i * b_step + column),
-                  shifted = splits_products ? hn::Mul(values, hn::Set(d, constants.product.shift)) : values;
+                  shifted = splits_products ? hn::Mul(values, hn::Set(d, constants.product.shift())) : values;
           for (std::size_t r = 0; r < R; ++r)
             to[r] = product(constants, hn::Set(d, a[i * a_step + row + r]), values, shifted);
         };

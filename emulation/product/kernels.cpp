@@ -70,7 +70,8 @@ struct RunningSums {
     const auto load = [&] HWY_ATTR {
       for (std::size_t j = 0; j < N; ++j) {
         column[j] = hn::LoadU(d, b + j * lanes);
-        shifted[j] = multiply == Multiply::split ? hn::Mul(column[j], hn::Set(d, constants.product.shift)) : column[j];
+        shifted[j] = multiply == Multiply::split ? hn::Mul(column[j], hn::Set(d, constants.product.shift()))
+                                                 : column[j];
       }
     };
     load();

@@ -58,7 +58,6 @@ struct Rounder {
   float emin = 0;    ///< aligned: 2^emin of the format
   float emax = 0;    ///< aligned, of halves: 2^emax of the format
   float scale = 0;   ///< aligned, normal: C = scale * the value's power of two, at least scale * emin
-  float shift = 0;   ///< aligned, normal: 2^k, k = 24 - p
   float half = 0;    ///< aligned, ties away or toward zero: half a unit of a value is half * its power of two
   float max = 0;     ///< aligned
   float beyond = 0;  ///< Inf or NaN: the factor of a value beyond the largest
@@ -66,6 +65,8 @@ struct Rounder {
   /// Of a stage that flushes: a result between these, before it is rounded, is tiny, and becomes zero of its sign.
   float tiny_above = 0, tiny_below = 0;
   bool flushes() const { return tiny_below > 0; }  ///< Whether it does.
+  /// aligned, normal: 2^k, k = 24 - p.
+  float shift() const { return static_cast<float>(1u << tail); }
 };
 
 /// One running sum: round(s + round(a * b)).

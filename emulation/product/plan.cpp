@@ -81,7 +81,6 @@ std::optional<PlannedStage> planned(const Stage& s, Carrier carrier = Carrier::s
   to.way = Way::aligned;
   to.emin = least_normal(f);
   to.scale = static_cast<float>((*direction >= Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(to.tail));
-  to.shift = static_cast<float>(FloatFormat::power_of_two(to.tail));
   to.half = static_cast<float>(FloatFormat::power_of_two(-f.precision()));
   to.emax = static_cast<float>(FloatFormat::power_of_two(f.emax()));
   to.max = maximum(f);

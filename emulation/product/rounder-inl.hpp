@@ -158,8 +158,8 @@ HWY_INLINE V aligned(const Rounder& rule, V v) {
 /// is rounded to 2^e all the same.
 template <Fix fix>
 HWY_INLINE V split(const Rounder& rule, V v) {
-  const V less = hn::Mul(v, hn::Set(d, rule.shift - 1));
-  return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift), less), v);
+  const V less = hn::Mul(v, hn::Set(d, rule.shift() - 1));
+  return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift()), less), v);
 }
 
 #if HALFULP_EMBEDDED_ROUNDING

@@ -110,8 +110,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     for (Rounder* r : {&normal_->running.product, &normal_->running.sum})
       if (r->way == Way::linear) {
         r->way = Way::normal;
-        r->shift = static_cast<float>(std::ldexp(1.0, r->tail));
-        r->scale = 1.5f * r->shift;
+        r->scale = 1.5f * r->shift();
       }
     const int tail = std::max(base_.running.product.tail, base_.running.sum.tail);
     normal_to_ = products_to(std::ldexp(1.0, fp32.emax() - 1 - tail));

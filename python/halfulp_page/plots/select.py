@@ -285,7 +285,8 @@ class _Builder:
         values = {panel.title: {p.value for s in panel.series for p in s.points} for panel in panels}
         even = {title: plain(next(iter(of))) for title, of in values.items() if len(of) == 1}
         if even:
-            self.notes.append("not drawn: " + ", ".join(f"{title} ({value} everywhere)" for title, value in even.items()))
+            constant = (f"{title} ({value} everywhere)" for title, value in even.items())
+            self.notes.append("not drawn: " + ", ".join(constant))
         if even and len(even) == len(panels):
             raise NoPicture("; ".join(self.notes))
         return [panel for panel in panels if panel.title not in even]

@@ -70,10 +70,10 @@ BUGS = [
     ("products: sums of more than 11 bits are split", "emulation/product/plan.cpp",
      "accumulator->format.precision() > split_bits;", "false;", "rounder"),
     ("products: sums are split by 2^k + 1", "emulation/product/rounder-inl.hpp",
-     "hn::Mul(v, hn::Set(d, rule.shift - 1));\n"
-     "  return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift), less), v);",
-     "hn::Mul(v, hn::Set(d, rule.shift + 1));\n"
-     "  return fixed<fix>(rule, hn::NegMulAdd(v, hn::Set(d, rule.shift), less), v);", "rounder"),
+     "hn::Mul(v, hn::Set(d, rule.shift() - 1));\n"
+     "  return fixed<fix>(rule, hn::MulSub(v, hn::Set(d, rule.shift()), less), v);",
+     "hn::Mul(v, hn::Set(d, rule.shift() + 1));\n"
+     "  return fixed<fix>(rule, hn::NegMulAdd(v, hn::Set(d, rule.shift()), less), v);", "rounder"),
     ("AVX-512: split products of matrices are rounded below emin as above", "emulation/product/rounder-inl.hpp",
      "least = hn::Set(d, rule.scale * rule.emin)", "least = hn::Set(d, 0.5f * rule.scale * rule.emin)", "rounder"),
     ("AVX-512: NaN as split products of matrices are infinite", "emulation/product/rounder-inl.hpp",
