@@ -17,7 +17,7 @@ from typing import Any as _Any
 
 # Before _core: in a subinterpreter NumPy refuses to be imported again. _core's types must not be made anew there,
 # because the main interpreter's types would not survive it.
-import numpy as _numpy  # noqa: F401
+import numpy as _numpy
 
 from . import _arrays, _core, arithmetic, blocks, commands
 from ._command import BackendMissing, Text
@@ -90,7 +90,7 @@ def quantize(
     >>> quantize([0.1, 300, 1e-9], "e4m3"), quantize(1000, "e4m3"), quantize(1000, "e4m3", overflow="saturate")
     (array([1.015625e-01, 2.880000e+02, 0.000000e+00]), nan, 448.0)
     """
-    if isinstance(x, (str, _os.PathLike)):
+    if type(x) is not _numpy.ndarray and isinstance(x, (str, _os.PathLike)):
         if dtype is not None or tally or stream or first or roundings_per_word != 1:
             raise TypeError("dtype, tally, stream, first and roundings_per_word: for arrays, not for a file")
         given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed}

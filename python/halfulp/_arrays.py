@@ -40,6 +40,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return str(dtype.name)
 
 
+NEAREST_EVEN = Rounding()
 _named_format = functools.lru_cache(maxsize=256)(Format)
 _named_rounding = functools.lru_cache(maxsize=256)(Rounding)
 
@@ -79,6 +80,8 @@ def _ml_dtypes() -> Any:
 
 def as_format(format: FormatLike, argument: str = "format") -> Format:
     """A Format from one, its name, or a dtype of NumPy, ml_dtypes or torch."""
+    if type(format) is str:
+        return _named_format(format)
     if isinstance(format, Format):
         return format
     if isinstance(format, str):
@@ -98,6 +101,8 @@ def as_format(format: FormatLike, argument: str = "format") -> Format:
 
 def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int | None) -> Rounding:
     """A Rounding, or one made from the name of a mode. `overflow` and `random_bits` go only with names."""
+    if type(rounding) is str and overflow is None and random_bits is None:
+        return _named_rounding(rounding)
     if isinstance(rounding, Rounding):
         if overflow is not None or random_bits is not None:
             raise ValueError("overflow and random_bits: a Rounding says them already; accepted beside the name of a mode")
@@ -162,9 +167,12 @@ class Draws(NamedTuple):
 
 
 NO_DRAWS = Draws(0)  # of a rounding that draws none
+_ZERO, _ONE = 0, 1
 
 
 def as_draws(seed: Any, stream: Any, first: Any, roundings_per_word: Any, rounding: Rounding) -> Draws:
+    if seed is None and stream is _ZERO and first is _ZERO and roundings_per_word is _ONE and rounding.mode != "stochastic":
+        return NO_DRAWS
     return Draws(
         as_seed(seed, rounding),
         as_integer(stream, "stream", 0, 2**64 - 1),
@@ -360,7 +368,11 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
 
 def broadcast(arrays: list[tuple[str, Array]]) -> list[Array]:
     """Broadcasts arrays to one shape by NumPy's rules. ValueError names the arguments."""
-    if all(a.shape == arrays[0][1].shape for _, a in arrays):
+    shape = arrays[0][1].shape
+    for _, a in arrays:
+        if a.shape != shape:
+            break
+    else:
         return [a for _, a in arrays]
     try:
         return list(np.broadcast_arrays(*(a for _, a in arrays)))

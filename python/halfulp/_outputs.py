@@ -51,6 +51,7 @@ def _as_tensor(x: Any) -> Any:
     return words if dtype is None else words.view(dtype)
 
 
+@functools.lru_cache(maxsize=256)
 def value_type(format: Format) -> np.dtype[Any]:
     """float32 if it holds every value of a format, else float64."""
     return np.dtype(np.float32 if FP32.holds(format) else np.float64)
@@ -85,6 +86,7 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> np.dtype[Any]:
     return found
 
 
+@functools.lru_cache(maxsize=256)
 def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
     """Raises TypeError unless a dtype of results holds every value of their format: finite ones, infinities, -0 and
     NaN."""

@@ -1,7 +1,8 @@
 """Rounding of arrays to a format, code words and their values."""
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +14,6 @@ from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_
 _FP16 = Format("fp16")
 
 
-def _result_type(x: Array, format: Format, rounding: Rounding) -> np.dtype[Any]:
-    """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
-    else float32; float64 where float32 does not hold what the format may make of its numbers."""
-    if dtype_name(x.dtype) == "float16" and _FP16.holds(format):
-        return np.dtype(np.float16)
-    wide = dtype_name(x.dtype) == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
-    return np.dtype(np.float64 if wide or _goes_beyond_float32(format, rounding) else np.float32)
-
-
 def _goes_beyond_float32(format: Format, rounding: Rounding) -> bool:
     """Whether the format may round a float32 to what is none: the largest to something larger, one that is too large to
     its own largest, or an infinity to that, where it saturates or the format has none."""
@@ -30,6 +22,34 @@ def _goes_beyond_float32(format: Format, rounding: Rounding) -> bool:
     if format.max <= float(np.finfo(np.float32).max):
         return float(np.float32(format.max)) != format.max
     return rounding.overflow == "saturate" or not format.has_infinity
+
+
+class _Way(NamedTuple):
+    """How values of a dtype are rounded to a format, which depends on nothing else."""
+    wanted: np.dtype[Any]  # of the results
+    beyond: bool  # the format may make numbers of float32 that float32 does not hold
+    own_type: bool  # the results' dtype is that of the values, which native functions round
+    through_codes: bool
+
+
+@functools.lru_cache(maxsize=256)
+def _way(format: Format, rounding: Rounding, dtype: np.dtype[Any], asked: np.dtype[Any] | None) -> _Way:
+    """asked: the results' dtype; without it they are float64 of float64 and wide integers, float16 of float16 if that
+    holds the format, else float32; float64 where float32 does not hold what the format may make of its numbers."""
+    name, beyond = dtype_name(dtype), _goes_beyond_float32(format, rounding)
+    wide = dtype.kind in "iu" and dtype.itemsize >= 4
+    wanted = np.dtype(np.float64 if name == "float64" or wide or beyond else np.float32)
+    if asked is not None:
+        wanted = asked
+    elif name == "float16" and _FP16.holds(format):
+        wanted = np.dtype(np.float16)
+    floats = dtype_name(wanted) == "float32" and not beyond
+    own_type = wanted == dtype and (dtype_name(wanted) == "float64" or floats)
+    # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
+    # code words.
+    integers = dtype.kind in "iu" and dtype.itemsize == 8
+    through_codes = integers or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64")
+    return _Way(wanted, beyond, own_type, through_codes)
 
 
 def _flushed(x: Array, values: Array, rounding: Rounding, widens: bool) -> Array:
@@ -51,16 +71,11 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         out = as_output(out, array.shape)
         if asked is not None and asked != out.dtype:
             raise TypeError(f"dtype: {asked}, and out has {out.dtype}; accepted: one of them")
-    wanted = out.dtype if out is not None else asked or _result_type(array, format, rounding)
-    beyond = _goes_beyond_float32(format, rounding)
-    floats = dtype_name(wanted) == "float32" and not beyond
-    own_type = wanted == array.dtype and (dtype_name(wanted) == "float64" or floats)
+    wanted, beyond, own_type, through_codes = _way(format, rounding, array.dtype, asked if out is None else out.dtype)
     if (asked is not None or out is not None) and not own_type:
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
     values = _flushed(array, exact_values(array), rounding, beyond and dtype_name(array.dtype) != "float64")
-    if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and dtype_name(wanted) not in ("float32", "float64"):
-        # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
-        # code words.
+    if through_codes:
         codes = np.empty(values.shape, code_type(format))
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
@@ -79,8 +94,8 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))
         result = out if itself else np.empty(values.shape, values.dtype)
         counts = _core.quantize(format, rounding, values, result, draws, tally)
-        if not itself:
-            result = result.astype(wanted, copy=False)
+        if not itself and result.dtype != wanted:
+            result = result.astype(wanted)
     if out is not None and result is not out:
         out[...] = result
     answer = written(given) if out is not None else finish(result, array.ndim == 0)
@@ -135,8 +150,10 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any 
     """
     f = as_format(format)
     words = as_codes(codes, f, "codes")
+    if dtype is None and out is None:
+        return finish(decoded(f, words), words.ndim == 0)
     array = None if out is None else as_output(out, words.shape)
-    wanted = as_dtype(dtype) if dtype is not None else value_type(f) if array is None else array.dtype
+    wanted = array.dtype if array is not None and dtype is None else as_dtype(dtype)
     holds_or_raise(wanted, f, "dtype" if dtype is not None else "out")
     native = wanted.newbyteorder("=") if dtype_name(wanted) in ("float32", "float64") else value_type(f)
     values = decoded(f, words, native).astype(wanted, copy=False)

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import (
+    NEAREST_EVEN,
     NO_DRAWS,
     Array,
     ArrayLike,
@@ -41,7 +42,7 @@ from ._arrays import (
     format_of_dtype,
 )
 from ._core import Format, Rounding
-from ._outputs import decoded, finish, tensors_stay
+from ._outputs import decoded, finish, tensors_stay, value_type
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -85,7 +86,7 @@ def _rounded_codes(x: Array, f: Format) -> Array:
         return codes_of_dtype(x)
     values = exact_values(x)
     codes = np.empty(values.shape, code_type(f))
-    _core.encode(f, Rounding(), values, codes, NO_DRAWS)
+    _core.encode(f, NEAREST_EVEN, values, codes, NO_DRAWS)
     return codes
 
 
@@ -118,7 +119,10 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
     if codes:
         words = [contiguous(x) for x in broadcast([(name, as_codes(x, f, name)) for name, x in operands])]
     else:
-        words = [_rounded_codes(x, f) for x in broadcast(arrays)]
+        same_shape = broadcast(arrays)
+        if not flags and operation not in _TRUTHS and _come_as_float32(f, same_shape):
+            return _compute_values(operation, f, r, [exact_values(x) for x in same_shape], seed)
+        words = [_rounded_codes(x, f) for x in same_shape]
     result, raised = _compute(operation, f.name, f.name, r, words, code_type(f), flags, seed)
     if operation in _TRUTHS:
         return _paired(result.astype(np.bool_), raised)
@@ -128,6 +132,24 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
     if dtype is not None and all(x.dtype == dtype for _, x in arrays):
         return _paired(result.view(dtype), raised)
     return _paired(decoded(f, result), raised)
+
+
+def _come_as_float32(f: Format, operands: list[Array]) -> bool:
+    """Whether results are float32, and operands become float32 or float64 without rounding."""
+    if value_type(f) != np.float32:
+        return False
+    for x in operands:
+        own = format_of_dtype(x.dtype)
+        if own == f or (own is None and x.dtype.itemsize == 8):
+            return False
+    return True
+
+
+def _compute_values(operation: str, f: Format, r: Rounding, values: list[Array], seed: int | None) -> Any:
+    result = np.empty(values[0].shape, np.float32)
+    b, c = values[1] if len(values) > 1 else None, values[2] if len(values) > 2 else None
+    _core.elementwise_values(operation, f, r, values[0], b, c, result, as_seed(seed, r))
+    return finish(result, result.ndim == 0)
 
 
 def convert(a: ArrayLike, to: FormatLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:

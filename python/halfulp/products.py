@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import (
+    NEAREST_EVEN,
     NO_DRAWS,
     Array,
     ArrayLike,
@@ -64,7 +65,7 @@ def _words(x: Array, format: Format, model: ProductModel, codes: bool, argument:
     else:
         values = exact_values(x)
         words = np.empty(values.shape, f"u{format.storage_bytes}")
-        _core.encode(format, Rounding(), values, words, NO_DRAWS)
+        _core.encode(format, NEAREST_EVEN, values, words, NO_DRAWS)
     shift = model.word_bits(format) - format.bits  # tf32 in 32-bit words
     return words << np.asarray(shift, words.dtype) if shift else words
 
@@ -76,10 +77,10 @@ def _values(x: Array, format: Format) -> Array:
         return values
     if values.dtype.kind in "iu":
         words = np.empty(values.shape, f"u{format.storage_bytes}")
-        _core.encode(format, Rounding(), values, words, NO_DRAWS)
+        _core.encode(format, NEAREST_EVEN, values, words, NO_DRAWS)
         return decoded(format, words)
     result = np.empty(values.shape, values.dtype)
-    _core.quantize(format, Rounding(), values, result, NO_DRAWS, False)
+    _core.quantize(format, NEAREST_EVEN, values, result, NO_DRAWS, False)
     return result.astype(np.float32, copy=False)
 
 

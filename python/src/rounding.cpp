@@ -39,6 +39,15 @@ nb::tuple fields(const Rounding& r) {
                         std::string(name_in(stochastic_variants, r.variant)), r.random_bits);
 }
 
+std::size_t hash_of(const Rounding& r) {
+  std::size_t hash = 0;
+  for (const int field : {static_cast<int>(r.mode), static_cast<int>(r.overflow), int{r.flush_inputs},
+                          int{r.flush_outputs}, static_cast<int>(r.tininess), static_cast<int>(r.nan),
+                          static_cast<int>(r.int_overflow), int{r.integer_inexact}, static_cast<int>(r.variant)})
+    hash = hash << 4 | static_cast<std::size_t>(field);
+  return hash << 6 | static_cast<std::size_t>(r.random_bits);
+}
+
 void make(Rounding* self, const std::string& mode, const std::string& overflow, bool flush_inputs, bool flush_outputs,
           const std::string& tininess, const std::string& nan, const std::string& int_overflow, bool exact,
           const std::string& stochastic_variant, int random_bits) {
@@ -86,7 +95,7 @@ Source: IEEE 754-2019, clauses 4 and 7.)")
       .def_ro("random_bits", &Rounding::random_bits)
       .def(
           "__eq__", [](const Rounding& r, const Rounding& other) { return r == other; }, nb::is_operator(), equality)
-      .def("__hash__", [](const Rounding& r) { return std::hash<std::string>{}(text_of_rounding(r)); })
+      .def("__hash__", &hash_of)
       .def("__repr__", &text_of_rounding)
       .def("__getstate__", &fields)
       .def("__setstate__",

@@ -135,6 +135,40 @@ def test_stochastic_operations_depend_on_the_seed_alone():
     assert not np.array_equal(by_vectors, halfulp.add(x[0], x[1], "e4m3", rounding="stochastic", seed=10))
 
 
+def operands_of(dtype, count):
+    """Numbers of every magnitude, specials among them, as an operand may hold them."""
+    random = np.random.default_rng(count)
+    if np.dtype(dtype).kind in "iu":
+        return random.integers(0, 100, count).astype(dtype)
+    with np.errstate(over="ignore"):
+        x = np.ldexp(random.standard_normal(count), random.integers(-30, 20, count)).astype(dtype)
+    x[:: 97], x[1:: 97], x[2:: 97], x[3:: 97] = np.nan, np.inf, -np.inf, -0.0
+    return x
+
+
+@pytest.mark.parametrize("mode", ["nearest-even", "toward-positive", "to-odd", "stochastic"])
+@pytest.mark.parametrize("format", ["fp16", "bf16", "e4m3", "e2m1", "tf32", "e4m3b11fnuz", "e9m3", "fp32"])
+def test_values_give_the_same_in_one_step_and_through_code_words(format, mode):
+    for function, name, count, truth in halfulp._core.operations():
+        if name == "convert" or truth:
+            continue
+        for types in ([np.float32] * 3, [np.float64, np.float32, np.float16], [np.float32, np.int8, np.int64]):
+            given = [operands_of(t, 300) for t in types[:count]]
+            options = {"rounding": mode, "seed": 5}
+            words = [halfulp.encode(x, format) for x in given]
+            expected = halfulp.decode(getattr(halfulp, function)(*words, format, codes=True, **options), format)
+            same(getattr(halfulp, function)(*given, format, **options), expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8192, 8193, 2**18 + 4097])
+def test_values_of_any_number(count):
+    a, b = operands_of(np.float32, count), operands_of(np.float64, count)[::-1]
+    for mode in ("nearest-even", "stochastic"):
+        words = halfulp.add(halfulp.encode(a, "e4m3"), halfulp.encode(b, "e4m3"), "e4m3", rounding=mode, seed=2, codes=True)
+        same(halfulp.add(a, b, "e4m3", rounding=mode, seed=2), halfulp.decode(words, "e4m3"))
+        assert halfulp.add(a, b, "e4m3", rounding=mode, seed=2).dtype == np.float32
+
+
 def test_every_operation_has_its_function():
     for function, name, operands, truth in halfulp._core.operations():
         call = getattr(halfulp, function)
