@@ -96,8 +96,8 @@ class Line:
         self.parts = row.split("/")
         size, threads = self.parts[3], self.parts[5]
         self.set, self.ours, self.scalar = who.removeprefix("ours "), whos[who], whos.get("scalar")
-        others = {w: t for w, t in whos.items() if w not in ("scalar", YARDSTICK) and not w.startswith("ours ")}
-        self.peer = fastest(others)
+        self.others = {w: t for w, t in whos.items() if w not in ("scalar", YARDSTICK) and not w.startswith("ours ")}
+        self.peer = fastest(self.others)
         if not isinstance(self.ours, Time):
             return
         limit = fastest(limits.get(f"limit/{self.ours.bytes}/{size}/{threads}", {}))
@@ -150,17 +150,29 @@ def listed(names, most=12):
     return "; ".join(names[:most]) + (f"; and {len(names) - most} more" if len(names) > most else "")
 
 
-def print_peers_verdict(works):
-    lines = [line for line in best_lines(works) if line.peer]
-    faster = [f"{line.work} {line.label}: {line.peer_name()}, {line.ratio('peer'):.2f}"
-              for line in lines if line.ratio("peer") > 1 + ALIKE]
-    if not lines:
-        print("no row has a peer that was measured")
-    elif faster:
-        print(f"a peer is faster on {len(faster)} of {len(lines)} rows: {listed(faster)}")
+def print_verdict(subject, ratios):
+    """One line for {row: (peer, ours divided by it)}."""
+    faster = [f"{row}: {peer}, {ratio:.2f}" for row, (peer, ratio) in ratios.items() if ratio > 1 + ALIKE]
+    if faster:
+        print(f"{subject}a peer is faster on {len(faster)} of {len(ratios)} rows: {listed(faster)}")
     else:
-        print(f"no peer is faster on any of the {len(lines)} rows that one was measured on "
+        print(f"{subject}no peer is faster on any of the {len(ratios)} rows that one was measured on "
               f"(ratios up to {1 + ALIKE} count as alike)")
+
+
+def print_peers_verdict(works, packages):
+    ratios = {f"{line.work} {line.label}": (line.peer_name(), line.ratio("peer"))
+              for line in best_lines(works) if line.peer}
+    if not ratios:
+        return print("no row has a peer that was measured")
+    print_verdict("", ratios)
+    called = {}  # what Python's users compare: packages, each called from Python
+    for line in (line for lines in works.values() for line in lines if line.set == "Python"):
+        peer = fastest({who: line.others[who] for who in packages if who in line.others})
+        if peer and isinstance(line.ours, Time):
+            called[f"{line.work} {line.label}"] = peer[0], line.ours.ns / peer[1].ns
+    if called:
+        print_verdict("called from Python, ", called)
 
 
 def print_goals_verdict(works):
@@ -241,7 +253,7 @@ def main(paths):
     print_table(works)
     print_peers(context, entries)
     print()
-    print_peers_verdict(works)
+    print_peers_verdict(works, context.get("packages", "").split())
     print_goals_verdict(works)
     return 0
 

@@ -83,8 +83,18 @@ class OurPackage:
 
     def call(self, work, format, operands):
         import numpy as np
-        out = np.empty(len(operands[0]), np.float32)
-        return work == "quantize" and (lambda: self.halfulp.quantize(operands[0], format, out=out))
+        values = np.empty(len(operands[0]), np.float32)
+        if work == "quantize":
+            return lambda: self.halfulp.quantize(operands[0], format, out=values)
+        if work.startswith("block-"):
+            return None
+        codes = [self.halfulp.encode(x, format) for x in operands]
+        if work == "encode":
+            return lambda: self.halfulp.encode(operands[0], format, out=codes[0])
+        if work == "decode":
+            return lambda: self.halfulp.decode(codes[0], format, out=values)
+        function = getattr(self.halfulp, work, None) if work in ("add", "mul", "div", "sqrt") else None
+        return function and (lambda: function(*codes, format, codes=True))
 
 
 class FunctionPeer:
@@ -287,6 +297,7 @@ def main():
     peers = import_peers(options.trouble)
     context = {f"peer {name}": peer.version for name, peer in peers.items()}
     context["python"] = sys.version.split()[0]
+    context["packages"] = " ".join(name for name in peers if not name.startswith("ours "))
     result = {"context": context, "benchmarks": measure(peers, rows, options.quick)}
     with open(options.out + ".part", "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)

@@ -345,9 +345,12 @@ def code_range(x: Array) -> tuple[int, int]:
 
 def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
     """Contiguous code words of a format, from unsigned integers or from an array of the format's own dtype."""
+    wanted = code_type(format)
+    if type(x) is np.ndarray and x.dtype == wanted:
+        return contiguous(x)
     array = as_array(x, argument)
     if isinstance(x, (list, tuple)) and not array.size:
-        array = array.astype(code_type(format))  # NumPy's empty lists are float64
+        array = array.astype(wanted)  # NumPy's empty lists are float64
     own = format_of_dtype(array.dtype)
     if own == format:
         if isinstance(x, (list, tuple)) and any(isinstance(v, int) for v in np.array(x, object).flat):
@@ -358,7 +361,6 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
         return codes_of_dtype(array)
     if own is not None or array.dtype.kind not in "iu":
         raise TypeError(f"{argument}: dtype {array.dtype} are no code words of {format}; accepted: integers" + (f", {format.dtype_name}" if format.dtype_name else ""))
-    wanted = code_type(format)
     if array.dtype != wanted and array.size:
         low, high = code_range(array)
         if low < 0 or high >= 2**format.bits:

@@ -57,11 +57,19 @@ def value_type(format: Format) -> np.dtype[Any]:
     return np.dtype(np.float32 if FP32.holds(format) else np.float64)
 
 
-def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """The values of contiguous code words."""
-    values = np.empty(codes.shape, dtype or value_type(format))
+def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None, out: Array | None = None) -> Array:
+    """The values of contiguous code words; written to `out` if room_for() finds room there."""
+    values = room_for(codes, value_type(format) if dtype is None else dtype, out)
     _core.decode(format, codes, values)
     return values
+
+
+def room_for(operand: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
+    """Where native functions write results of that type: `out` if they can, and the operand is not there; else a new
+    array."""
+    if out is not None and is_plain(out, dtype) and not np.may_share_memory(operand, out):
+        return out
+    return np.empty(operand.shape, dtype)
 
 
 def finish(values: Array, scalar: bool) -> Any:
@@ -102,6 +110,10 @@ def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
 def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
     """A writable array of that shape whose elements do not share memory. Call written() with the given object
     afterwards."""
+    if type(out) is np.ndarray and out.shape == shape:
+        flags = out.flags
+        if flags.c_contiguous and flags.writeable:  # the usual one
+            return out
     given = out
     if is_torch(out, "Tensor"):
         if out.requires_grad:
@@ -122,11 +134,14 @@ def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
 
 def delivered(result: Any, out: Any) -> Any:
     """Writes results to `out`, whose type has to hold those of the results, and returns it."""
+    if result is out:
+        return out
     values = np.asarray(result)
     array = as_output(out, values.shape)
     if not np.can_cast(values.dtype, array.dtype, "safe"):
         raise TypeError(f"out: {array.dtype} does not hold every value of {values.dtype}; accepted: {values.dtype}")
-    array[...] = values
+    if not same_memory(array, values):
+        array[...] = values
     return written(out)
 
 
@@ -153,7 +168,8 @@ def _may_overlap_itself(x: Array) -> bool:
 
 def is_plain(out: Array, dtype: Any) -> bool:
     """Whether native functions can write the array directly."""
-    return out.dtype == np.dtype(dtype) and out.dtype.isnative and out.flags.c_contiguous and out.flags.aligned
+    flags = out.flags
+    return bool(out.dtype == dtype and out.dtype.isnative and flags.c_contiguous and flags.aligned)
 
 
 def same_memory(a: Array, b: Array) -> bool:

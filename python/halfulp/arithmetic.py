@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, dtype_name, exact_values, format_of_dtype
 from ._core import Format, Rounding
-from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
+from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_raise, is_plain, room_for, same_memory, tensors_stay, value_type, written
 
 _FP16 = Format("fp16")
 
@@ -88,7 +88,7 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         result = result.astype(wanted, copy=False)
         counts = None
     else:
-        if values.dtype == np.float32 and beyond:
+        if beyond and values.dtype == np.float32:
             with np.errstate(invalid="ignore"):  # signalling NaNs
                 values = values.astype(np.float64)
         itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))
@@ -132,7 +132,7 @@ def encode(
     r = as_rounding(rounding, overflow, random_bits)
     type = code_type(f)
     values = _flushed(array, exact_values(array), r, type.itemsize == 8 and dtype_name(array.dtype) != "float64")
-    codes = np.empty(values.shape, type)
+    codes = room_for(values, type, None if out is None else as_output(out, values.shape))
     _core.encode(f, r, values, codes, as_draws(seed, stream, first, roundings_per_word, r))
     return finish(codes, array.ndim == 0) if out is None else delivered(codes, out)
 
@@ -155,6 +155,6 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any 
     array = None if out is None else as_output(out, words.shape)
     wanted = array.dtype if array is not None and dtype is None else as_dtype(dtype)
     holds_or_raise(wanted, f, "dtype" if dtype is not None else "out")
-    native = wanted.newbyteorder("=") if dtype_name(wanted) in ("float32", "float64") else value_type(f)
-    values = decoded(f, words, native).astype(wanted, copy=False)
+    native = value_type(f) if dtype_name(wanted) not in ("float32", "float64") else wanted if wanted.isnative else wanted.newbyteorder("=")
+    values = decoded(f, words, native, array if native == wanted else None).astype(wanted, copy=False)
     return finish(values, words.ndim == 0) if out is None else delivered(values, out)

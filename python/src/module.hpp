@@ -16,7 +16,9 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -95,11 +97,22 @@ inline CodeWords words(const std::optional<In>& x) {
 /// Code words must fit their format. The error names the first that does not.
 template <class T>
 void check_codes(const char* name, std::span<const T> codes, std::uint64_t mask, const std::string& format) {
-  if ((std::uint64_t{T(~T{})} & ~mask) == 0) return;
-  for (const T code : codes)
-    if (code & ~mask)
-      throw std::invalid_argument(std::string(name) + ": the code word " + std::to_string(code) + " is wider than " +
-                                  format);
+  constexpr std::uint64_t ones = T(~T{}), each = ~std::uint64_t{0} / ones;  // 1 in every code word of eight bytes
+  const std::uint64_t wide = ones & ~mask;
+  if (wide == 0) return;
+  constexpr std::size_t together = sizeof(std::uint64_t) / sizeof(T);
+  std::uint64_t bits = 0;
+  std::size_t i = 0;
+  for (; i + together <= codes.size(); i += together) {
+    std::uint64_t eight_bytes;
+    std::memcpy(&eight_bytes, &codes[i], sizeof eight_bytes);
+    bits |= eight_bytes;
+  }
+  for (; i < codes.size(); ++i) bits |= codes[i];
+  if ((bits & wide * each) == 0) return;
+  const auto code = std::ranges::find_if(codes, [&](T c) { return (c & wide) != 0; });
+  throw std::invalid_argument(std::string(name) + ": the code word " + std::to_string(*code) + " is wider than " +
+                              format);
 }
 
 /// Product models are shared, because descriptions of units are large.
