@@ -175,7 +175,8 @@ void with_half_sums(const StepRule& rule, F f) {
         if constexpr (direction == Direction::down) return fix(Is<Fix::over_down>{});
         break;
       case Fix::clamp_keep:
-      case Fix::watched: break;
+      case Fix::watched:
+      case Fix::late: break;
     }
     throw std::logic_error("products: no such overflow in halves");
   };

@@ -93,7 +93,10 @@ struct RunningSums {
       if (sum_fix == Fix::watched && (i & (constants.watch_step - 1)) == 0) watch();
     }
     for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
+      for (std::size_t j = 0; j < N; ++j) {
+        if constexpr (sum_fix == Fix::late) s[r][j] = fixed<beyond_in<direction>>(constants.sum, s[r][j], s[r][j]);
+        hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
+      }
     if constexpr (sum_fix != Fix::watched) return true;
     return hn::AllTrue(d, hn::Le(hn::Max(most[0], most[1]), hn::Set(d, constants.watch_limit)));
   }
@@ -147,6 +150,9 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
       if constexpr (direction == Direction::down) return both(Is<Fix::over_down>{});
       break;
     case Fix::watched: return f(Is<Fix::none>{}, Is<Fix::watched>{});
+    case Fix::late:
+      if constexpr (beyond_in<direction> != Fix::none) return f(Is<Fix::none>{}, Is<Fix::late>{});
+      break;
   }
   throw std::logic_error("products: no such overflow in this direction");
 }
@@ -167,14 +173,16 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
     };
     using Once = Is<Multiply::once>;
     using ToOdd = Is<Multiply::to_odd>;
-    if constexpr (products && sums) {
-      if (rule.odd_product && rule.odd_sum) return with(ToOdd{}, Is<true>{});
+    if constexpr (sum_fix != Fix::late) {
+      if constexpr (products && sums) {
+        if (rule.odd_product && rule.odd_sum) return with(ToOdd{}, Is<true>{});
+      }
+      if constexpr (sums) {
+        if (rule.odd_sum) return with(Once{}, Is<true>{});
+      }
     }
     if constexpr (products) {
       if (rule.odd_product) return with(ToOdd{}, Is<false>{});
-    }
-    if constexpr (sums) {
-      if (rule.odd_sum) return with(Once{}, Is<true>{});
     }
     if constexpr (can_split<product, direction>) {
       if (may_split(rule.product)) return with(Is<Multiply::split>{}, Is<false>{});
@@ -190,7 +198,9 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
       with_fix<direction>(swapped, [&](auto, auto fix) HWY_ATTR { exact(p, s, fix, Is<Fix::none>{}); });
     } else if constexpr (product == Way::aligned || sum == Way::aligned) {
       with_fix<direction>(rule, [&](auto fix_p, auto fix_s) HWY_ATTR {
-        if constexpr (product == Way::aligned) exact(p, s, fix_p, fix_s);
+        if constexpr (product == Way::fused && decltype(fix_s)::value == Fix::late)
+          throw std::logic_error("products: fused sums are fixed at once");
+        else if constexpr (product == Way::aligned) exact(p, s, fix_p, fix_s);
         else exact(p, s, Is<Fix::none>{}, fix_s);
       });
     } else {

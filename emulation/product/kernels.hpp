@@ -3,6 +3,7 @@
 
 #include <halfulp/emulation/dot.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -35,6 +36,7 @@ enum class Fix : std::uint8_t {
   over_up,     ///< positive ones become Inf (NaN), negative ones -max
   over_down,   ///< the opposite
   watched,     ///< sums only: run_tile tells whether there were any, and its results hold only where there were none
+  late,        ///< sums only: what goes beyond stays there, and becomes Inf (NaN) at the end; -max is at once
 };
 
 /// Where kernels round to: what the environment can do, in the order of MXCSR, and what needs more work in an
@@ -67,6 +69,11 @@ struct Rounder {
   bool flushes() const { return tiny_below > 0; }  ///< Whether it does.
   /// aligned, normal: 2^k, k = 24 - p.
   float shift() const { return static_cast<float>(1u << tail); }
+  /// aligned: the largest float that is rounded to `max`, to nearest even.
+  float last_kept() const {
+    const auto bits = std::bit_cast<std::uint32_t>(max), half = 1u << (tail - 1);
+    return std::bit_cast<float>(bits + half - (bits >> tail & 1));  // a tie goes beyond where the last bit is 1
+  }
 };
 
 /// One running sum: round(s + round(a * b)).
@@ -88,6 +95,8 @@ struct StepRule {
   bool watchable = false;
   unsigned watch_step = 1;
   float watch_limit = 0;
+  /// Of such sums: what is beyond the largest value can stay so until the end (Fix::late).
+  bool can_be_late = false;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, starting

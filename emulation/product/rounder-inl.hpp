@@ -98,7 +98,7 @@ HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
     return hn::IfThenElse(hn::Le(x, limit), otherwise, hn::Mul(v, beyond));
 #endif
   };
-  if constexpr (fix == Fix::none || fix == Fix::watched) return rounded;
+  if constexpr (fix == Fix::none || fix == Fix::watched || fix == Fix::late) return rounded;
   if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
   if constexpr (fix == Fix::clamp_keep)
     return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
@@ -216,16 +216,53 @@ HWY_INLINE V rounded(const Rounder& rule, V v) {
   return v;
 }
 
-/// The same of a number that is a multiple of the format's smallest subnormal, as sums are. To nearest it has at most
+/// Which values beyond the largest become Inf or NaN, by direction; in the others they are the largest value.
+template <Direction direction>
+inline constexpr Fix beyond_in = direction == Direction::nearest ? Fix::over
+                                 : direction == Direction::up    ? Fix::over_up
+                                 : direction == Direction::down  ? Fix::over_down
+                                                                 : Fix::none;
+
+/// A sum rounded to nearest (split), up or down. One beyond the largest value is not rounded: it becomes what the last
+/// operation would subtract, or subtract from, which has its sign and is at least 2^k - 1 times as large. A product is
+/// at most the largest value: it brings no such sum back, and every step makes it larger, up to an infinity. Whether v
+/// is beyond is known while it is rounded; the result need not be looked at.
+template <Direction direction>
+HWY_INLINE V rounded_or_beyond(const Rounder& rule, V v) {
+  if constexpr (direction == Direction::nearest) {
+    const V shift = hn::Set(d, rule.shift()), less = hn::Mul(v, hn::Set(d, rule.shift() - 1));
+    const auto kept = hn::Le(hn::Abs(v), hn::Set(d, rule.last_kept()));
+#if HALFULP_EMBEDDED_ROUNDING
+    return V{_mm512_mask3_fmsub_ps(v.raw, shift.raw, less.raw, kept.raw)};
+#else
+    return hn::IfThenElse(kept, hn::MulSub(v, shift, less), less);
+#endif
+  } else {
+    constexpr bool up = direction == Direction::up;
+    const V max = hn::Set(d, up ? rule.max : -rule.max),  // beyond it is Inf, on the other side is the largest value
+        scale = hn::Set(d, up ? rule.scale : -rule.scale),
+            inside = up ? hn::Max(v, hn::Neg(max)) : hn::Min(v, hn::Neg(max)),
+            power = power_of<false, false>(rule, inside), sum = hn::MulAdd(power, scale, inside);
+    const auto kept = up ? hn::Le(inside, max) : hn::Ge(inside, max);
+#if HALFULP_EMBEDDED_ROUNDING
+    return V{_mm512_mask3_fnmadd_ps(power.raw, scale.raw, sum.raw, kept.raw)};
+#else
+    return hn::IfThenElse(kept, hn::NegMulAdd(power, scale, sum), sum);
+#endif
+  }
+}
+
+/// rounded() of a number that is a multiple of the format's smallest subnormal, as sums are. To nearest it has at most
 /// split_bits, unless it was rounded to odd before.
 template <Way way, Direction direction, Fix fix, bool odd = false>
 HWY_INLINE V rounded_sum(const Rounder& rule, V v) {
-  if constexpr (way == Way::normal) return rounded_sum<Way::aligned, direction, Fix::none, odd>(rule, v);
-  if constexpr (way == Way::aligned && direction == Direction::nearest && !odd) return split<fix>(rule, v);
+  if constexpr (fix == Fix::late) return rounded_or_beyond<direction>(rule, v);
+  else if constexpr (way == Way::normal) return rounded_sum<Way::aligned, direction, Fix::none, odd>(rule, v);
+  else if constexpr (way == Way::aligned && direction == Direction::nearest && !odd) return split<fix>(rule, v);
   // Clamping tells infinities by the NaN that the adder makes of them.
-  if constexpr (way == Way::aligned && direction >= Direction::zero && fix != Fix::clamp_keep)
+  else if constexpr (way == Way::aligned && direction >= Direction::zero && fix != Fix::clamp_keep)
     return fixed<fix>(rule, linear<direction>(rule, v), v);
-  return rounded<way, direction, false, fix>(rule, v);
+  else return rounded<way, direction, false, fix>(rule, v);
 }
 
 template <auto value>

@@ -84,7 +84,9 @@ class TileSum {
       *watches_ = run(watched);
       if (*watches_) return;
     }
-    run(rules_.running);
+    StepRule rule = rules_.running;
+    if (rule.can_be_late) rule.sum.fix = Fix::late;
+    run(rule);
   }
   void add(float* to, const float* x) { add(rules_.outer, to, x); }
   template <class Partial>

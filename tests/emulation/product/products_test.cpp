@@ -399,6 +399,20 @@ TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
       {"fp16,round=nearest-away", {1, 1}, {5000, -5000}, 14},
       {"e4m3,overflow=saturate", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
       {"e4m3,overflow=saturate,round=toward-zero", {20, 20, -20, -5, 0}, {20, 20, 20, 20, 1}},
+      // What went beyond once is an infinity, or NaN, whatever follows: also where sums are large for long.
+      {"e3m4", {8, 8, -8, -8, -8, 1}, {1, 1, 1, 1, 1, 1}},
+      {"e3m4", {-8, -8, 8, 8, 8, 8}, {1, 1, 1, 1, 1, 1}, 600},
+      {"e3m4,round=toward-positive", {15, 1, -15, -15, -15, -15, 1}, {1, 1, 1, 1, 1, 1, 1}, 1},
+      {"e3m4,round=toward-positive", {-15, -15, 15, 1}, {1, 1, 1, 1}, 1},
+      {"e3m4,round=toward-positive", {-15, -15, 15, 1}, {1, 1, 1, 1}, 600},
+      {"e3m4,round=toward-negative", {-15, -1, 15, 15, 15, 15}, {1, 1, 1, 1, 1, 1}, 1},
+      {"e3m4,round=toward-negative", {15, 15, -15, -1}, {1, 1, 1, 1}, 600},
+      {"e4m3", {16, 4, -16, -16}, {28, 4, 28, 28}},                             // a tie that stays
+      {"e4m3", {16, 4, 1, -16, -16}, {28, 4, 1, 28, 28}},                       // and then goes beyond
+      {"e4m3,round=toward-positive", {16, 1, -16, -16}, {28, 1, 28, 28}, 300},  // NaN
+      {"e3m4", {15.5, 0.25, -15, -15}, {1, 1, 1, 1}},                           // a tie that goes beyond
+      {"e3m4,order=interleaved:2", {8, 8, 8, 8, -8, -8, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}},
+      {"in=e2m1,mul=e2m1,acc=e3m4", {2, 2, 2, -2, -2, -2}, {3, 3, 3, 3, 3, 3}, 3},
       // NaN of an addend, in the bits of which a carry would run on.
       {"bf16,out=fp32,nan=cuda", {1}, {1}, 1, nan},
       {"in=bf16,acc=tf32,out=bf16,nan=cuda,round=nearest-away", {1}, {1}, 1, nan},
@@ -430,6 +444,22 @@ TEST(Products, SumsThatOverflowGrowOrHaveOddSpecials) {
                             << model.result().value(want);
     });
   }
+}
+
+// A sum that overflows changes how those beside it are computed, and nothing else: here a float between two of the
+// format's numbers would be rounded to their middle first.
+TEST(Products, SumsBesideAnInfinityAreRoundedOnce) {
+  const DotModel model = std::get<DotModel>(parse_product_model("in=e5m11,acc=e5m11"));
+  const auto code = [&](double x) { return check::rounded(model.input, x); };
+  const double odd = 1 + 0x1p-11;
+  const std::vector<std::uint64_t> a = {code(1), code(1)},
+                                   b = {code(40000), code(odd), code(40000), code(0x1p-12 - 0x1p-24)};
+  on_every_instruction_set([&](const char* set) {
+    std::vector<std::uint64_t> d(2);
+    gemm(model, GemmOperands{1, 2, 2, std::span(a), std::span(b), {}}, std::span(d));
+    EXPECT_TRUE(model.result().is_infinite(d[0])) << set;
+    EXPECT_EQ(model.result().value(d[1]), odd) << set;
+  });
 }
 
 TEST(Products, TheConverterServesWhereTheCpuHasIt) {
