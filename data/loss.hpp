@@ -31,6 +31,12 @@ struct Loss {
 
   /// sqrt(sum (q - x)^2 / sum x^2); 0 for nothing, infinite for zeros that became something.
   double relative_error() const;
+  /// Whether infinities and NaN stay what they are, and nothing else becomes one.
+  bool keeps_specials() const {
+    return became_infinite == 0 && became_nan == 0 && nan_before == nan_after && infinite_before == infinite_after;
+  }
+  /// Whether every element stays what it is.
+  bool is_lossless() const { return errors.is_zero() && keeps_specials(); }
   /// One element that became another, so many times. `range`: what its block can hold.
   void count(double before, double after, ValueRange range, std::uint64_t times = 1);
   /// What was lost of another tensor, added: both as if they were one.

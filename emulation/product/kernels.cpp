@@ -94,7 +94,8 @@ struct RunningSums {
     }
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t j = 0; j < N; ++j) {
-        if constexpr (sum_fix == Fix::late) s[r][j] = fixed<beyond_in<direction>>(constants.sum, s[r][j], s[r][j]);
+        if constexpr (sum_fix == Fix::late)
+          s[r][j] = fixed<fix_of_overflow(direction)>(constants.sum, s[r][j], s[r][j]);
         hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
       }
     if constexpr (sum_fix != Fix::watched) return true;
@@ -151,7 +152,7 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
       break;
     case Fix::watched: return f(Is<Fix::none>{}, Is<Fix::watched>{});
     case Fix::late:
-      if constexpr (beyond_in<direction> != Fix::none) return f(Is<Fix::none>{}, Is<Fix::late>{});
+      if constexpr (fix_of_overflow(direction) != Fix::none) return f(Is<Fix::none>{}, Is<Fix::late>{});
       break;
   }
   throw std::logic_error("products: no such overflow in this direction");

@@ -44,6 +44,16 @@ enum class Fix : std::uint8_t {
 enum class Direction : std::uint8_t { nearest, down, up, zero, ties_away, ties_to_zero, odd, stochastic };
 constexpr bool is_of_environment(Direction direction) { return direction <= Direction::zero; }
 
+/// What becomes of values beyond the largest where they become Inf or NaN; in other directions they are the largest.
+constexpr Fix fix_of_overflow(Direction direction) {
+  switch (direction) {
+    case Direction::nearest: return Fix::over;
+    case Direction::up: return Fix::over_up;
+    case Direction::down: return Fix::over_down;
+    default: return Fix::none;
+  }
+}
+
 /// What lanes hold while sums run.
 enum class Carrier : std::uint8_t {
   single,  ///< fp32
@@ -95,8 +105,6 @@ struct StepRule {
   bool watchable = false;
   unsigned watch_step = 1;
   float watch_limit = 0;
-  /// Of such sums: what is beyond the largest value can stay so until the end (Fix::late).
-  bool can_be_late = false;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, starting

@@ -216,17 +216,10 @@ HWY_INLINE V rounded(const Rounder& rule, V v) {
   return v;
 }
 
-/// Which values beyond the largest become Inf or NaN, by direction; in the others they are the largest value.
-template <Direction direction>
-inline constexpr Fix beyond_in = direction == Direction::nearest ? Fix::over
-                                 : direction == Direction::up    ? Fix::over_up
-                                 : direction == Direction::down  ? Fix::over_down
-                                                                 : Fix::none;
-
 /// A sum rounded to nearest (split), up or down. One beyond the largest value is not rounded: it becomes what the last
-/// operation would subtract, or subtract from, which has its sign and is at least 2^k - 1 times as large. A product is
-/// at most the largest value: it brings no such sum back, and every step makes it larger, up to an infinity. Whether v
-/// is beyond is known while it is rounded; the result need not be looked at.
+/// operation would subtract, or subtract from, which has its sign and is at least 2^(k-1) + 1 times as large, k >= 2. A
+/// product is at most the largest value: it brings no such sum back, and every step makes it larger, up to an infinity.
+/// Whether v is beyond is known while it is rounded; the result need not be looked at.
 template <Direction direction>
 HWY_INLINE V rounded_or_beyond(const Rounder& rule, V v) {
   if constexpr (direction == Direction::nearest) {

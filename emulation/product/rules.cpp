@@ -221,12 +221,10 @@ const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const Magnitu
                  limit = of_sums.max - (steps - 1) * (std::max(2 * largest, least_product_) + place);
     rules.running.watch_step = limit >= of_sums.max / 2 ? steps : 1;
     rules.running.watch_limit = limit >= of_sums.max / 2 ? static_cast<float>(limit) : of_sums.max;
-    // Products, rounded or exact, are numbers of the sums' format.
-    const Direction direction = rules.running.direction;
-    rules.running.can_be_late = !rules.running.odd_sum && of_products.way != Way::fused &&
-                                ((direction == Direction::nearest && of_sums.fix == Fix::over) ||
-                                 (direction == Direction::up && of_sums.fix == Fix::over_up) ||
-                                 (direction == Direction::down && of_sums.fix == Fix::over_down));
+    // Sums that overflow after all can stay beyond: products, rounded or exact, are numbers of the sums' format.
+    if (!rules.running.odd_sum && of_products.way != Way::fused &&
+        of_sums.fix == fix_of_overflow(rules.running.direction))
+      of_sums.fix = Fix::late;
   }
   if (rules.running.direction == Direction::stochastic) {
     rules.running.tiny_products = smallest < normal_from_;

@@ -84,9 +84,7 @@ class TileSum {
       *watches_ = run(watched);
       if (*watches_) return;
     }
-    StepRule rule = rules_.running;
-    if (rule.can_be_late) rule.sum.fix = Fix::late;
-    run(rule);
+    run(rules_.running);
   }
   void add(float* to, const float* x) { add(rules_.outer, to, x); }
   template <class Partial>

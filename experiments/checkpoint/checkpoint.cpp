@@ -101,7 +101,7 @@ class Inspection {
       for (const Entry& e : entries_) {
         const Loss& loss = e.survey.kept[f].loss;
         sum.add(e.survey.kept[f]);
-        lossless += is_lossless(loss);
+        lossless += loss.is_lossless();
         if ((not_finite(loss) || (loss.compared && loss.relative_error() > 0)) &&
             (!worst || is_worse(loss, worst->survey.kept[f].loss)))
           worst = &e;
@@ -112,11 +112,6 @@ class Inspection {
                  share(sum.loss.saturated, sum.loss.elements), share(sum.loss.to_zero, sum.loss.elements),
                  share(not_finite(sum.loss), sum.loss.elements)});
     }
-  }
-
-  static bool is_lossless(const Loss& loss) {
-    return loss.errors.is_zero() && loss.became_infinite == 0 && loss.became_nan == 0 &&
-           loss.nan_before == loss.nan_after && loss.infinite_before == loss.infinite_after;
   }
 
   void report_tensors() {
@@ -240,7 +235,7 @@ class Inspection {
         if (!plain) continue;
         if (const FloatFormat* const stored = e.survey.tensor->format();
             stored && *stored != fp64 && holds(*plain, *stored) && facts.infinite == 0)  // infinities may saturate
-          ++wide, changed += !is_lossless(loss);
+          ++wide, changed += !loss.is_lossless();
         const bool in_range = loss.saturated == 0 && not_finite(loss) == 0 &&
                               (facts.exponents.empty() || facts.exponents.begin()->first >= plain->emin());
         if (loss.compared == 0 || !in_range) continue;
@@ -310,7 +305,11 @@ std::string finding(const ReportTables& tables) {
   if (const double share = least->number("not_finite"); share > 0)
     return fmt::format("in {} ({:.3g} bits) {:.3g} % of the elements become infinite or NaN, most in {}",
                        least->text("format"), least->number("bits"), 100 * share, least->text("worst_tensor"));
-  if ((*least)["sqnr"].is_null()) return fmt::format("{} keeps every value", least->text("format"));
+  if ((*least)["sqnr"].is_null())
+    return fmt::format("{} keeps every {}", least->text("format"),
+                       least->number("lossless") == static_cast<double>(tables.rows("tensors").size())
+                           ? "value"
+                           : "finite value, but not infinities and NaN as they are");
   return fmt::format("{} ({:.3g} bits) keeps {:.1f} dB, in its worst tensor {:.1f} dB: {}", least->text("format"),
                      least->number("bits"), least->number("sqnr"), least->number("worst_sqnr"),
                      least->text("worst_tensor"));

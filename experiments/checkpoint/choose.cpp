@@ -72,10 +72,7 @@ Measured measured(const Entry& entry, const Loss& loss, bool relative) {
 }
 
 /// Whether a mix may contain a format with this loss: nothing becomes infinite or NaN, so that the error says it all.
-bool is_usable(const Loss& loss) {
-  return loss.became_infinite == 0 && loss.became_nan == 0 && loss.nan_before == loss.nan_after &&
-         loss.infinite_before == loss.infinite_after && std::isfinite(loss.relative_error());
-}
+bool is_usable(const Loss& loss) { return loss.keeps_specials() && std::isfinite(loss.relative_error()); }
 
 /// Whether a tensor of the checkpoint other than this one has a name.
 bool is_taken(const std::string& name, const ModelTensor& by, const ModelTensors& model) {

@@ -166,7 +166,7 @@ void report_tensors(Run& run, const std::vector<Rewritten>& tensors) {
 
 void report_formats(Run& run, const std::vector<Rewritten>& tensors, const Copies& copies) {
   struct Sum {
-    std::uint64_t tensors = 0, elements = 0, before = 0, bytes = 0;
+    std::uint64_t tensors = 0, elements = 0, before = 0, bytes = 0, lossless = 0;
     Loss loss;
   };
   Table& table = run.report.table(
@@ -177,24 +177,26 @@ void report_formats(Run& run, const std::vector<Rewritten>& tensors, const Copie
        {"bytes", "byte", "Of them in the new file."},
        {"bits", "bit", "Of an element in the new file; null where copied tensors are among them."},
        {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."},
-       {"not_finite", "value", "Finite elements that became infinite or NaN; the ratio leaves them out."}});
+       {"not_finite", "value", "Finite elements that became infinite or NaN; the ratio leaves them out."},
+       {"lossless", "tensor", "Tensors of which every element stays what it is."}});
   std::vector<std::pair<std::string, Sum>> sums;
-  Sum all{copies.tensors, 0, copies.bytes, copies.bytes, {}};
+  const Sum copied{copies.tensors, 0, copies.bytes, copies.bytes, copies.tensors, {}};
+  Sum all = copied;
   for (const Rewritten& t : tensors) {
     auto found = std::find_if(sums.begin(), sums.end(), [&](const auto& s) { return s.first == t.format->name; });
     if (found == sums.end()) found = sums.emplace(sums.end(), t.format->name, Sum{});
     for (Sum* const s : {&found->second, &all})
       ++s->tensors, s->elements += t.tensor->count, s->before += t.tensor->bytes, s->bytes += t.bytes,
-          s->loss.add(t.loss);
+          s->lossless += t.loss.is_lossless(), s->loss.add(t.loss);
   }
   const auto row = [&](const std::string& name, const Sum& s) {
     table.row({name, s.tensors, s.before, s.bytes,
                s.elements && name != "all" ? number(8 * static_cast<double>(s.bytes) / static_cast<double>(s.elements))
                                            : Json(),
-               s.elements ? sqnr(s.loss) : Json(), s.loss.became_infinite + s.loss.became_nan});
+               s.elements ? sqnr(s.loss) : Json(), s.loss.became_infinite + s.loss.became_nan, s.lossless});
   };
   for (const auto& [name, sum] : sums) row(name, sum);
-  row("copied", {copies.tensors, 0, copies.bytes, copies.bytes, {}});
+  row("copied", copied);
   row("all", all);
 }
 
@@ -252,9 +254,12 @@ std::string finding_of_quantized(const ReportTables& tables) {
   if (all.number("not_finite") > 0)
     return fmt::format("{:.3g} % of the bytes; {} finite values became infinite or NaN", percent,
                        all.whole("not_finite"));
-  return all["sqnr"].is_null()
-             ? fmt::format("{:.3g} % of the bytes, and every value is kept", percent)
-             : fmt::format("{:.3g} % of the bytes{}; rounded tensors keep {:.1f} dB", percent, why, all.number("sqnr"));
+  if (all["sqnr"].is_null())
+    return fmt::format("{:.3g} % of the bytes{}", percent,
+                       all.number("lossless") == all.number("tensors")
+                           ? ", and every value is kept"
+                           : "; every finite value is kept, infinities and NaN are not");
+  return fmt::format("{:.3g} % of the bytes{}; rounded tensors keep {:.1f} dB", percent, why, all.number("sqnr"));
 }
 
 }  // namespace

@@ -286,7 +286,9 @@ class ErrorClaims {
     const double slope = slopes_.exact.front().high,
                  fp32_product = 2.001 * FloatFormat::power_of_two(-24) * slope * static_cast<double>(tokens);
     bias_.take(std::fabs(of(biases, Setup::ids).value - ids.largest_error * slope), fp32_product);
-    if (tokens >= 2048 && ids.finite >= 256 && frequencies_.exact.size() >= 16)
+    // Formats without infinities and NaN make the largest value of all ids beyond it: one phase, not random ones.
+    const bool clamped = ids.finite == tokens && f.value(f.max_finite()) < static_cast<double>(tokens - 1);
+    if (tokens >= 2048 && ids.finite >= 256 && !clamped && frequencies_.exact.size() >= 16)
       mean_.take(std::fabs(e.cosine_mean() / by_chance(f, tokens) - 1), 0);
   }
 

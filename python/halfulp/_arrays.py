@@ -167,7 +167,7 @@ class Draws(NamedTuple):
 
 
 NO_DRAWS = Draws(0)  # of a rounding that draws none
-_ZERO, _ONE = 0, 1
+_ZERO, _ONE = 0, 1  # what defaults are; other numbers, equal or not, are looked at below
 
 
 def as_draws(seed: Any, stream: Any, first: Any, roundings_per_word: Any, rounding: Rounding) -> Draws:

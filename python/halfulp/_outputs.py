@@ -27,10 +27,16 @@ def tensors_stay(function: _Function) -> _Function:
     return wrapper  # type: ignore[return-value]
 
 
+_NO_TENSORS = frozenset((np.ndarray, str, Format, int, float, bool, type(None)))  # what most arguments are
+
+
 def _have(tensor: type, arguments: Iterable[Any]) -> bool:
     """Whether an argument is a tensor, or a list of named operands with one."""
     for x in arguments:
-        named = x if type(x) is list else ()
+        kind = type(x)
+        if kind in _NO_TENSORS:
+            continue
+        named = x if kind is list else ()
         if isinstance(x, tensor) or any(isinstance(part, tuple) and _have(tensor, part) for part in named):
             return True
     return False

@@ -155,6 +155,8 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any 
     array = None if out is None else as_output(out, words.shape)
     wanted = array.dtype if array is not None and dtype is None else as_dtype(dtype)
     holds_or_raise(wanted, f, "dtype" if dtype is not None else "out")
-    native = value_type(f) if dtype_name(wanted) not in ("float32", "float64") else wanted if wanted.isnative else wanted.newbyteorder("=")
+    native = value_type(f)
+    if dtype_name(wanted) in ("float32", "float64"):
+        native = wanted if wanted.isnative else wanted.newbyteorder("=")
     values = decoded(f, words, native, array if native == wanted else None).astype(wanted, copy=False)
     return finish(values, words.ndim == 0) if out is None else delivered(values, out)

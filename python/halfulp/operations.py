@@ -135,14 +135,11 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
 
 
 def _come_as_float32(f: Format, operands: list[Array]) -> bool:
-    """Whether results are float32, and operands become float32 or float64 without rounding."""
-    if value_type(f) != np.float32:
+    """Whether results are float32, and not of the operands' own type, and operands become floats without rounding."""
+    formats = [format_of_dtype(x.dtype) for x in operands]
+    if value_type(f) != np.float32 or all([own == f for own in formats]):
         return False
-    for x in operands:
-        own = format_of_dtype(x.dtype)
-        if own == f or (own is None and x.dtype.itemsize == 8):
-            return False
-    return True
+    return all([own is not None or x.dtype.itemsize < 8 for own, x in zip(formats, operands)])
 
 
 def _compute_values(operation: str, f: Format, r: Rounding, values: list[Array], seed: int | None) -> Any:

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace halfulp::python {
 namespace {
@@ -76,24 +77,25 @@ void compute_values(const Task& task, const std::array<std::optional<In>, 3>& op
   constexpr std::size_t block = 4096, part = std::size_t{1} << 18;
   const auto& f = std::get<FloatFormat>(task.from);
   const auto compute_piece = [&](std::size_t begin, std::size_t end) {
-    std::array<std::array<Code, block>, 3> words;
-    std::array<Code, block> results;
+    const std::size_t longest = std::min(block, end - begin);
+    std::vector<Code> words(4 * longest);  // not on the stack: a thread of Python may have little of it
     for (; begin < end; begin += block) {
       const std::size_t size = std::min(block, end - begin);
       std::array<CodeWords, 3> given;
       for (std::size_t k = 0; k < 3; ++k) {
         if (!operands[k]) continue;
-        const std::span<Code> to(words[k].data(), size);
+        const std::span<Code> to(&words[k * longest], size);
         with_type<float, double>(operands[k]->dtype(), [&]<class T>(T) {
           encode(f, Rounding{}, read<T>(*operands[k]).subspan(begin, size), to);
         });
         given[k] = std::span<const Code>(to);
       }
-      const std::span<Code> result(results.data(), size);
+      const std::span<Code> result(&words[3 * longest], size);
       compute(task, given[0], given[1], given[2], result, random.from(begin));
       decode(f, std::span<const Code>(result), out.subspan(begin, size));
     }
   };
+  if (out.empty()) return;
   if (out.size() <= 2 * block) return compute_piece(0, out.size());
   for (std::size_t first = 0; first < out.size(); first += part) {
     tbb::parallel_for(tbb::blocked_range<std::size_t>(first, std::min(first + part, out.size()), 2 * block),
