@@ -123,11 +123,11 @@ void add_inspect_command(CLI::App& app, int& status, std::string command) {
       ->type_name("CHECKPOINT");
   add_run_options(*inspect, *options);
   inspect->footer(
-      "Tensors are rounded to nearest even; values beyond a format saturate (--set\n"
-      "overflow=ieee: they overflow). A tensor of two axes has its blocks along rows,\n"
-      "one of four or more (a convolution) is seen as rows of all but the first axis.\n"
-      "halfulp show REPORT losses lists every tensor, the worst first; halfulp page\n"
-      "draws the report.");
+      "Tensors are rounded to nearest even; infinities and what is beyond a format\n"
+      "become its largest value (--set overflow=ieee: they overflow). A tensor of two\n"
+      "axes has its blocks along rows, one of four or more (a convolution) is seen as\n"
+      "rows of all but the first axis. halfulp show REPORT losses lists every tensor,\n"
+      "the worst first; halfulp page draws the report.");
   inspect->callback([options, against, &status] {
     if (*against) {
       for (const char* name : {"roles", "activations", "product"})

@@ -99,7 +99,12 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
       return unknown_name("option", word.substr(0, word.find('=')), option_names(command)) +
              (command.get_option_no_throw("--set") ? "; --set sets parameters of an experiment: --set KEY=VALUE" : "");
     if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
-    return "unexpected argument '" + word + "'; " + help;
+    const auto taken = command.get_options([](const CLI::Option* option) { return option->get_positional(); }).size();
+    return "unexpected argument '" + word + "'; accepted: " +
+           (taken == 0   ? "options alone"
+            : taken == 1 ? "one argument"
+                         : std::to_string(taken) + " arguments") +
+           "; " + help;
   }
   if (&command == &app && !command_names(app).empty())
     return "a command is missing; begin with: " + app.get_name() + " calc '0.1 + 0.2', " + app.get_name() +

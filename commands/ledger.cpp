@@ -178,10 +178,10 @@ std::string text_of(const Summary& s) {
                       fmt::format("{}", row.settings.size()), clean(reference), clean(row.last.substr(0, 10))});
   std::string text = s.operations.empty() ? "" : aligned(rows, 0) + "\n";
   text += fmt::format(
-      "{} setting{} of {} operation{}: of {:.4g} cases {} differ\n"
+      "{} setting{} of {} operation{}: of {} cases {} differ\n"
       "{} were compared with several references: the digests of {} setting{} differ{}\n",
       s.settings.size(), s.settings.size() == 1 ? "" : "s", s.operations.size(), s.operations.size() == 1 ? "" : "s",
-      static_cast<double>(s.compared), s.differing, s.several, s.contradictions.size(),
+      fmt::group_digits(s.compared), s.differing, s.several, s.contradictions.size(),
       s.contradictions.size() == 1 ? "" : "s", s.contradictions.size() == 1 ? "s" : "");
   if (std::any_of(s.operations.begin(), s.operations.end(), [](const auto& row) { return row.first.kind == "pairs"; }))
     text += "* every pair of the first two operands with some third ones; all others are all inputs\n";

@@ -128,13 +128,6 @@ nlohmann::ordered_json rule_json(const CastRule& rule) {
   return json;
 }
 
-/// 1904214016 as "1,904,214,016".
-std::string counted(std::uint64_t n) {
-  std::string digits = std::to_string(n);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 std::string span_text(const FloatFormat& f, std::uint64_t first, std::uint64_t last, bool values) {
   const auto text = [&](std::uint64_t code) { return values ? value_text(f, code) : print_code(f, code); };
   return first == last || text(first) == text(last) ? text(first) : text(first) + ".." + text(last);
@@ -216,18 +209,18 @@ nlohmann::ordered_json to_json(const Profile& profile) {
 std::string diff_text(const ProfileDiff& diff, std::size_t most) {
   const CastDifferences& answer = diff.answer;
   const FloatFormat &from = diff.question.from, &to = diff.question.a->to;
-  std::string text = fmt::format(
-      "{} to {}, {}\n", format_name(from), format_name(to),
-      answer.exhaustive ? "all " + counted(answer.compared) + " inputs"
-                        : "a sample of " + counted(answer.compared) + " inputs: boundaries, then random ones");
+  std::string text = fmt::format("{} to {}, {}\n", format_name(from), format_name(to),
+                                 answer.exhaustive ? fmt::format("all {} inputs", fmt::group_digits(answer.compared))
+                                                   : fmt::format("a sample of {} inputs: boundaries, then random ones",
+                                                                 fmt::group_digits(answer.compared)));
   std::vector<std::vector<std::string>> sides;
   for (const auto& [profile, rule] : {std::pair(diff.a, diff.question.a), std::pair(diff.b, diff.question.b)})
     sides.push_back({std::string(profile->name), std::string(rule->function), std::string(profile->version)});
   text += aligned(sides, 2);
   if (diff.question.any_nan) text += "  every NaN equals every other\n";
   if (answer.differing == 0) return text + "\nno difference\n";
-  text += fmt::format("\ndiffer on {} inputs in {} range{}\n", counted(answer.differing), counted(answer.ranges.size()),
-                      answer.ranges.size() == 1 ? "" : "s");
+  text += fmt::format("\ndiffer on {} inputs in {} range{}\n", fmt::group_digits(answer.differing),
+                      fmt::group_digits(answer.ranges.size()), answer.ranges.size() == 1 ? "" : "s");
   const std::uint64_t witness = *answer.witness;
   text += fmt::format("smallest   {}: {} gives {}, {} gives {}\n\n", code_and_value(from, witness), diff.a->name,
                       code_and_value(to, apply(*diff.question.a, from, witness)), diff.b->name,
@@ -237,12 +230,12 @@ std::string diff_text(const ProfileDiff& diff, std::size_t most) {
   for (const CastRange& range : answer.ranges) {
     if (rows.size() > most) break;
     rows.push_back({span_text(from, range.first, range.last, false), span_text(from, range.first, range.last, true),
-                    counted(range.count), results_text(to, range.a_first, range.a_last),
+                    fmt::format("{}", fmt::group_digits(range.count)), results_text(to, range.a_first, range.a_last),
                     results_text(to, range.b_first, range.b_last)});
   }
   text += aligned(rows, 2);
   if (answer.ranges.size() > most)
-    text += fmt::format("  and {} more ranges (--all shows them)\n", counted(answer.ranges.size() - most));
+    text += fmt::format("  and {} more ranges (--all shows them)\n", fmt::group_digits(answer.ranges.size() - most));
   if (!answer.exhaustive)
     text += "\nThe ends of ranges are inputs of the sample; not every input between them was compared.\n";
   return text;

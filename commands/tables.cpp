@@ -215,6 +215,7 @@ Json part_of(const Json& table, const TablePart& part) {
       for (const Json& row : table["rows"])
         if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end())
           values.push_back(std::move(text));
+      if (table["columns"][column]["name"] == "verdict") values.assign(verdict_names.begin(), verdict_names.end());
       const bool many = values.size() > 12;
       if (many) values.resize(12);
       throw std::invalid_argument(fmt::format("--where: no row has {} {}; accepted: {}{}",

@@ -61,6 +61,7 @@ void add_witness_command(CLI::App& app, int&) {
                     "largest number of terms of a vector (default 40)");
   add_number_option(*command, "--seed", options->search.seed, 0, UINT64_MAX, "seed of a guided search (default 1)");
   command->add_flag("--strict-nan", options->strict_nan, "a NaN equals only the same NaN");
+  command->add_flag("--any-zero", options->search.any_zero, "-0 equals +0");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(

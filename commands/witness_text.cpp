@@ -24,12 +24,6 @@ using witness::Subject;
 using witness::UnitSubject;
 using Codes = std::vector<std::uint64_t>;
 
-std::string counted(std::uint64_t n) {
-  std::string digits = std::to_string(n);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
-
 std::string operand_name(const witness::OperandShape& shape, std::size_t i, std::size_t operands) {
   const std::size_t vector = operands - shape.fixed.size();
   if (!shape.repeated.empty() && i > vector) return i == vector + 1 ? "scale of a" : "scale of b";
@@ -157,8 +151,9 @@ std::string running(const Subject& a, const Subject& b, const Codes& x) {
 }
 
 std::string searched(const Subject& a, const Found& found, const witness::Options& options) {
-  std::string text = fmt::format("{} cases looked at", counted(found.looked_at));
+  std::string text = fmt::format("{} cases looked at", fmt::group_digits(found.looked_at));
   if (options.any_nan) text += ", NaN equal to NaN";
+  if (options.any_zero) text += ", -0 equal to +0";
   if (std::holds_alternative<CastSubject>(a.what) && found.exhaustive)
     return text + ": all of them" + (found.operands ? ", the one with the fewest bits, nearest to 1" : "");
   if (found.exhaustive)
@@ -166,7 +161,7 @@ std::string searched(const Subject& a, const Found& found, const witness::Option
   text += fmt::format(": guided, seed {}", options.seed);
   if (!a.shape.repeated.empty())
     text += fmt::format(", vectors of up to {} term{}", found.longest, found.longest == 1 ? "" : "s");
-  if (found.operands) text += fmt::format("; {} more to make it smaller", counted(found.shrunk));
+  if (found.operands) text += fmt::format("; {} more to make it smaller", fmt::group_digits(found.shrunk));
   return text;
 }
 
@@ -273,6 +268,7 @@ nlohmann::ordered_json to_json(const Subject& a, const Subject& b, const witness
                               {"shrunk", found.shrunk},
                               {"seed", options.seed},
                               {"any_nan", options.any_nan},
+                              {"any_zero", options.any_zero},
                               {"longest", found.longest}};
   json["witness"] = nullptr;
   if (!found.operands) return json;

@@ -158,7 +158,7 @@ Json read_json(const std::string& path) {
     text.append(buffer.data(), count);
     if (text.size() > max_file_size) cannot("larger than 256 MiB");
   }
-  if (std::ferror(file.get())) cannot(std::strerror(errno));
+  if (std::ferror(file.get())) cannot(errno == EISDIR ? "a folder; accepted: a file" : std::strerror(errno));
   return parse_json(text, path == "-" ? "standard input" : path);
 }
 

@@ -44,7 +44,8 @@ class Searcher {
     const OperandShape& shape = a_.shape;
     int bits = 0;
     for (const FloatFormat& f : shape.fixed) bits += f.storage_bits();
-    if (std::holds_alternative<CastSubject>(a_.what) && std::holds_alternative<CastSubject>(b_.what) && bits <= 32)
+    if (std::holds_alternative<CastSubject>(a_.what) && std::holds_alternative<CastSubject>(b_.what) && bits <= 32 &&
+        !options_.any_zero)
       casts();
     else if (shape.repeated.empty() && bits <= 24) all_cases();
     else if (a_.pairs && b_.pairs) all_pairs();
@@ -54,7 +55,9 @@ class Searcher {
 
  private:
   bool differ(std::uint64_t x, std::uint64_t y) const {
-    return x != y && !(options_.any_nan && a_.result.is_nan(x) && a_.result.is_nan(y));
+    const FloatFormat& f = a_.result;
+    return x != y && !(options_.any_nan && f.is_nan(x) && f.is_nan(y)) &&
+           !(options_.any_zero && f.is_zero(x) && f.is_zero(y));
   }
   bool differs(const Case& c) const { return differ(a_.evaluate(c), b_.evaluate(c)); }
   void show(double fraction) const {

@@ -18,7 +18,8 @@ struct Options {
   std::uint64_t cases = 4'000'000;
   std::size_t longest = 40;  ///< terms of a vector at most
   std::uint64_t seed = 1;
-  bool any_nan = true;  ///< a NaN equals every NaN
+  bool any_nan = true;    ///< a NaN equals every NaN
+  bool any_zero = false;  ///< -0 equals +0
 };
 
 struct Found {

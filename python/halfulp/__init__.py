@@ -3,7 +3,7 @@
 Arrays: quantize, encode, decode, the operations of halfulp.operations (add, mul, fma, sqrt, exp, convert, ...),
 products dot, gemm, mma, block formats quantize_blocks, casts of other libraries cast. Tensors in files:
 open_checkpoint. Objects: Format, BlockFormat, Rounding, ProductModel, Checkpoint, Report.
-Commands: every command of `halfulp` is a function of its name, dashes as underscores.
+Commands: every command of `halfulp` but completion and man is a function of its name, dashes as underscores.
 
 >>> import numpy as np
 >>> quantize(np.float32([0.1, 300, 1e-9]), "e4m3")
@@ -99,7 +99,9 @@ def quantize(
         name = next(iter(files))
         hint = "; accepted: a format with its rule, such as 'mxfp4/ceil'" if name == "rule" else ""
         raise TypeError(f"{name}: no argument of quantize() of an array{hint}")
-    tally, block = bool(tally), isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format)
+    if isinstance(format, str):
+        format = _arrays.named_format(str.__str__(format))
+    tally, block = bool(tally), isinstance(format, BlockFormat)
     r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
     draws = _arrays.as_draws(seed, stream, first, roundings_per_word, r)
     if block:

@@ -42,6 +42,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 NEAREST_EVEN = Rounding()
 _named_format = functools.lru_cache(maxsize=256)(Format)
+named_format = functools.lru_cache(maxsize=256)(_core.any_format)  # a block format too
 _named_rounding = functools.lru_cache(maxsize=256)(Rounding)
 
 

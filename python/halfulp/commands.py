@@ -539,10 +539,10 @@ def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool =
     return answer(["diff-profiles", *options(from_=from_, to=to, any_nan=any_nan, all=all, threads=threads, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
 
 
-def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, as_text: bool = False, progress: bool = False) -> Any:
+def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, any_zero: bool = False, as_text: bool = False, progress: bool = False) -> Any:
     """The smallest operands on which two configurations differ. A configuration: "fma:fp16", "convert:fp32:e4m3", a
     matrix unit, "dot:MODEL"."""
-    return answer(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
+    return answer(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, any_zero=any_zero, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
 
 
 def sample(out: Any, *, shape: Any = None, distribution: str | None = None, median: Number | None = None, sigma: Number | None = None, seed: int | None = None) -> Text:

@@ -1,6 +1,7 @@
 // Formats as Python objects, with the fields of numpy.finfo and more.
 #include "module.hpp"
 
+#include <halfulp/data/quantized_tensor.hpp>
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/formats/block_format.hpp>
@@ -229,9 +230,12 @@ void add_formats(nb::module_& m) {
   add_format(m);
   add_block_format(m);
   m.def(
-      "names_block_format", [](const nb::object& name) { return names_block_format(text_of(name, "format")); },
-      nb::arg("name").none(), nb::sig("def names_block_format(name: str) -> bool"),
-      "Whether a name is meant for BlockFormat.");
+      "any_format",
+      [](const nb::object& name) {
+        return std::visit([](const auto& f) { return nb::cast(f); }, parse_any_format(text_of(name, "format")));
+      },
+      nb::arg("name").none(), nb::sig("def any_format(name: str) -> Format | BlockFormat"),
+      "A format or a block format by its name; the error names the nearest of both.");
 }
 
 }  // namespace halfulp::python

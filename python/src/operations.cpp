@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <memory>
 
 namespace halfulp::python {
 namespace {
@@ -78,7 +78,7 @@ void compute_values(const Task& task, const std::array<std::optional<In>, 3>& op
   const auto& f = std::get<FloatFormat>(task.from);
   const auto compute_piece = [&](std::size_t begin, std::size_t end) {
     const std::size_t longest = std::min(block, end - begin);
-    std::vector<Code> words(4 * longest);  // not on the stack: a thread of Python may have little of it
+    const auto words = std::make_unique_for_overwrite<Code[]>(4 * longest);  // Python's threads may have small stacks
     for (; begin < end; begin += block) {
       const std::size_t size = std::min(block, end - begin);
       std::array<CodeWords, 3> given;

@@ -69,7 +69,7 @@ TEST_F(LedgerCommand, WhoAgreesWithWhom) {
             "add        e4m3  e4m3  2^16    1         A GPU      2026-11-27\n"
             "add        e4m3  e4m3  2^16    2         rationals  2026-11-27\n"
             "\n"
-            "2 settings of 1 operation: of 2.621e+05 cases 0 differ\n"
+            "2 settings of 1 operation: of 262,144 cases 0 differ\n"
             "1 were compared with several references: the digests of 0 settings differ\n");
   const Json json = Json::parse(ledger({path("a.json"), path("b.json"), "--json"}).out);
   EXPECT_EQ(json["several"], 1);

@@ -57,6 +57,24 @@ TEST(WitnessCommand, NansAreOneUnlessAskedFor) {
   EXPECT_EQ(found.out.find("NaN equal to NaN"), std::string::npos) << found.out;
 }
 
+// A unit makes +0 of products that are all -0, a sum of products -0: that hides where they round differently.
+TEST(WitnessCommand, ZerosAreOneIfAskedFor) {
+  const std::vector<std::string> words{"witness", "dot:hopper.mma.fp16.fp32", "dot:in=fp16,acc=fp32",
+                                       "--json",  "--cases=100000",           "--quiet"};
+  const auto results = [](const std::vector<std::string>& command) {
+    const json found = json::parse(run_halfulp(command).out)["witness"];
+    return std::pair(found["a"]["value"], found["b"]["value"]);
+  };
+  EXPECT_EQ(results(words).first, 0.0);
+  std::vector<std::string> alike = words;
+  alike.push_back("--any-zero");
+  const auto [a, b] = results(alike);
+  EXPECT_NE(a, b);
+  const auto profiles = run_halfulp({"witness", "ml_dtypes:fp16:e4m3fnuz", "fnuz:fp16:e4m3fnuz", "--any-zero"});
+  EXPECT_EQ(profiles.status, 0) << profiles.err;
+  EXPECT_NE(profiles.out.find(", -0 equal to +0: all"), std::string::npos) << profiles.out;
+}
+
 TEST(WitnessCommand, ProfilesAndUnits) {
   const auto cast = run_halfulp({"witness", "ml_dtypes:bf16:e4m3", "onnx:bf16:e4m3"});
   EXPECT_NE(cast.out.find("0x7f NaN  by overflow"), std::string::npos) << cast.out;

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from . import _device
 from .._arrays import as_format, as_integer, as_rounding
-from .._core import BlockFormat, Format, Rounding, names_block_format
+from .._core import BlockFormat, Format, Rounding, any_format
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
     raise ImportError(f"halfulp.torch needs torch 2.4 or newer, and this is {torch.__version__}")
@@ -95,7 +95,7 @@ def widened(x: torch.Tensor) -> torch.Tensor:
 @lru_cache(maxsize=1024)
 def format_named(name: str) -> Format | BlockFormat:
     """A format or a block format by its name."""
-    return BlockFormat(name) if names_block_format(name) else Format(name)
+    return any_format(name)
 
 
 def as_any_format(format: Any) -> Format | BlockFormat:
