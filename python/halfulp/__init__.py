@@ -97,7 +97,7 @@ def quantize(
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         name = next(iter(files))
-        hint = "; accepted: a format with its rule, such as 'mxfp4/ceil'" if name == "rule" else ""
+        hint = {"rule": "; accepted: a format with its rule, such as 'mxfp4/ceil'", "round": "; accepted: rounding"}.get(name, "")
         raise TypeError(f"{name}: no argument of quantize() of an array{hint}")
     if isinstance(format, str):
         format = _arrays.named_format(str.__str__(format))

@@ -1,6 +1,7 @@
 """An experiment's report as a Python object."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -90,8 +91,11 @@ class Report(dict[str, Any]):
             if os.path.exists(target):
                 shutil.copymode(target, part)
             os.replace(part, target)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
+        except BaseException as why:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            if isinstance(why, OSError) and why.filename == part:  # the caller knows no such file
+                raise type(why)(why.errno, why.strerror, os.fspath(file)) from None
             raise
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -153,3 +153,13 @@ def test_objects_that_are_no_reports():
     assert answer.status == 1 and "/" not in answer.split(":")[0] and answer.startswith("report")
     assert "report1" in halfulp.validate({}, {}) and "report2" in halfulp.validate({}, {})
     assert repr(Report({})) == "Report({})" and repr(Report({"a": 1})) == "Report({'a': 1})"
+
+
+def test_reports_that_cannot_be_saved_name_their_file(tmp_path):
+    report = halfulp.Report({"experiment": "none"})
+    missing = tmp_path / "missing" / "a.json"
+    with pytest.raises(FileNotFoundError) as raised:
+        report.save(missing)
+    assert raised.value.filename == str(missing)
+    report.save(tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
