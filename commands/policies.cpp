@@ -18,11 +18,9 @@ namespace {
 using namespace training;
 
 std::string list() {
-  std::size_t width = 0;
-  for (const Policy& policy : policies()) width = std::max(width, policy.name.size());
-  std::string text;
-  for (const Policy& policy : policies()) text += fmt::format("{:<{}}  {}\n", policy.name, width, policy.title);
-  return text;
+  std::vector<std::vector<std::string>> rows;
+  for (const Policy& policy : policies()) rows.push_back({policy.name, policy.title});
+  return aligned(rows, 0);
 }
 
 /// "fp16", or one by one if they differ: "weight e4m3-tensor, activation e5m2-tensor".

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -67,23 +68,82 @@ std::size_t read_input(std::span<char> block) {
   }
 }
 
+namespace {
+
+/// Columns of the terminal that standard output is; without end where it is none.
+std::size_t output_columns() {
+  winsize size{};
+  const bool terminal = !Captured::current() && isatty(STDOUT_FILENO);
+  if (!terminal) return std::numeric_limits<std::size_t>::max();
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
+  if (display_width(cell) <= width) return {cell};
+  std::vector<std::string> lines;
+  const std::string text = wrapped(cell, 0, width);
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+    lines.push_back(text.substr(begin, text.find('\n', begin) - begin));
+  return lines;
+}
+
+/// How narrow a cell can become: its longest word.
+std::size_t narrowest(const std::string& cell) {
+  if (cell.find('\033') != std::string::npos) return display_width(cell);
+  std::size_t longest = 0;
+  for (const std::string& word : lines_of(cell, 1)) longest = std::max(longest, display_width(word));
+  return longest;
+}
+
+}  // namespace
+
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent,
                     const std::set<std::size_t>& numbers) {
-  std::vector<std::size_t> widths;
+  return aligned_within(output_columns(), rows, indent, numbers);
+}
+
+std::string aligned_within(std::size_t width, const std::vector<std::vector<std::string>>& rows, std::size_t indent,
+                           const std::set<std::size_t>& numbers) {
+  std::vector<std::size_t> widths, least;
   for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
+    widths.resize(std::max(widths.size(), row.size())), least.resize(widths.size());
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  const auto line_width = [&](const std::vector<std::size_t>& of_columns) {
+    std::size_t all = indent;
+    for (const std::size_t w : of_columns) all += w == 0 ? 0 : w + 2;
+    return all < 2 ? 0 : all - 2;
+  };
+  if (line_width(widths) > width) {
+    for (const auto& row : rows)
+      for (std::size_t i = 0; i < row.size(); ++i)
+        least[i] = std::max(least[i], numbers.contains(i) ? widths[i] : narrowest(row[i]));
+    while (line_width(least) <= width && line_width(widths) > width) {
+      std::size_t widest = widths.size();
+      for (std::size_t i = 0; i < widths.size(); ++i)
+        if (widths[i] > least[i] && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+      --widths[widest];
+    }
   }
   std::string text;
   for (const auto& row : rows) {
-    std::string line(indent, ' ');
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (widths[i] == 0) continue;
-      const std::string padding(widths[i] - display_width(row[i]), ' ');
-      line += (numbers.contains(i) ? padding + row[i] : row[i] + padding) + "  ";
+      cells.push_back(lines_of(row[i], widths[i]));
+      height = std::max(height, cells.back().size());
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    for (std::size_t at = 0; at < height; ++at) {
+      std::string line(indent, ' ');
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        if (widths[i] == 0) continue;
+        const std::string cell = at < cells[i].size() ? cells[i][at] : "";
+        const std::string padding(widths[i] - display_width(cell), ' ');
+        line += (numbers.contains(i) ? padding + cell : cell + padding) + "  ";
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
   }
   return text;
 }

@@ -49,8 +49,15 @@ std::size_t read_input(std::span<char> block);
 
 /// Rows with their columns aligned, two blanks between them and `indent` before; empty columns vanish. The columns
 /// named in `numbers` are aligned to the right, all others to the left. Widths are those on a terminal (display_width).
+/// On a terminal that is too narrow, cells of several words take several lines (aligned_within); what another program
+/// reads has a line for each row.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent,
                     const std::set<std::size_t>& numbers = {});
+
+/// The same for lines of at most `width` characters. The widest columns become narrower, down to their longest words;
+/// numbers, and cells with escape sequences, stay whole. Where that is not enough, each row is one line.
+std::string aligned_within(std::size_t width, const std::vector<std::vector<std::string>>& rows, std::size_t indent,
+                           const std::set<std::size_t>& numbers = {});
 
 /// At most `width` bytes of a text, whole UTF-8 characters; the rest is "...". Precondition: width >= 3.
 std::string cut(std::string_view text, std::size_t width);

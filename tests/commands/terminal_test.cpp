@@ -160,6 +160,29 @@ TEST(Aligned, ColumnsStandBelowEachOther) {
   EXPECT_EQ(text, " \u6e2c\u8a66  x\n \x1b[32mabc\x1b[0m   x\n \u00d7     x\n");
 }
 
+TEST(Aligned, WordsTakeMoreLinesWhereOneIsTooLong) {
+  const std::vector<std::vector<std::string>> rows{
+      {"name", "n", "what it is"}, {"fp16", "16", "half precision, of IEEE 754"}, {"e4m3", "8", ""}};
+  EXPECT_EQ(aligned_within(37, rows, 0, {1}), aligned(rows, 0, {1}));
+  EXPECT_EQ(aligned_within(25, rows, 0, {1}),
+            "name   n  what it is\n"
+            "fp16  16  half precision,\n"
+            "          of IEEE 754\n"
+            "e4m3   8\n");
+  EXPECT_EQ(aligned_within(20, rows, 0, {1}),
+            "name   n  what it is\n"
+            "fp16  16  half\n"
+            "          precision,\n"
+            "          of IEEE\n"
+            "          754\n"
+            "e4m3   8\n");
+  EXPECT_EQ(aligned_within(19, rows, 0, {1}), aligned(rows, 0, {1}));
+  EXPECT_EQ(aligned_within(15, {{"\033[31mtwo words\033[0m", "and more"}}, 0),
+            "\033[31mtwo words\033[0m  and\n           more\n");
+  EXPECT_EQ(aligned_within(1, {}, 0), "");
+  EXPECT_EQ(aligned_within(1, {{"", ""}}, 0), "\n");
+}
+
 TEST(Style, PaintsVerdictsAndNothingElse) {
   const Style plain, colour{false, true};
   EXPECT_EQ(plain.verdict("FAIL"), "FAIL");
