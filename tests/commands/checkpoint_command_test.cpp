@@ -52,6 +52,25 @@ class CheckpointCommand : public ::testing::Test {
   const fs::path checkpoint = temporary / "x.safetensors", report = temporary / "report.json";
 };
 
+// The ratio counts finite values: where an infinity becomes the largest value, it says nothing.
+TEST_F(CheckpointCommand, InfinitiesThatBecameNumbersAreNotKept) {
+  std::string bytes;
+  for (const int code : {0x7f80, 0x3f80, 0x7fc0, 0x4040})
+    bytes += {static_cast<char>(code & 0xff), static_cast<char>(code >> 8)};
+  std::vector<StoredTensor> tensors{{"w", &element_type_of(bf16), {2, 2}, 4, 0, 8, 0}};
+  std::ofstream(checkpoint, std::ios::binary) << safetensors_header(tensors, {}) << bytes;
+  const auto finding = [&] { return read_json(report)["finding"].get<std::string>(); };
+  ASSERT_EQ(inspect({"--formats", "bf16"}).status, 0);
+  EXPECT_EQ(finding(), "bf16 keeps every finite value, but not infinities and NaN as they are");
+  ASSERT_EQ(inspect({"--formats", "bf16", "--set", "overflow=ieee"}).status, 0);
+  EXPECT_EQ(finding(), "bf16 keeps every value");
+  const std::string out = (temporary / "y.safetensors").string();
+  ASSERT_EQ(quantize({"--format", "bf16", "--out", out}).status, 0);
+  EXPECT_EQ(finding(), "100 % of the bytes; every finite value is kept, infinities and NaN are not");
+  ASSERT_EQ(quantize({"--format", "bf16", "--overflow", "ieee", "--out", out}).status, 0);
+  EXPECT_EQ(finding(), "100 % of the bytes, and every value is kept");
+}
+
 TEST_F(CheckpointCommand, WritesAReportThatValidates) {
   const Outcome outcome = inspect({"--formats", "fp32,bf16,nvfp4"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
