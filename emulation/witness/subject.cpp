@@ -200,8 +200,14 @@ std::string refusal(const Subject& a, const Subject& b) {
   if (scaled(a) != scaled(b) && a.shape.repeated == b.shape.repeated && a.result == b.result)
     return (scaled(a) ? a.name + " takes scales, " + b.name : b.name + " takes scales, " + a.name) +
            " does not; accepted: two with scales, or a file {\"based_on\": ..., \"scale\": null} for the first";
+  // A unit has an addend; its dot products have none. Models know units by name, and no files.
+  const auto unit_beside_products = [](const Subject& unit, const Subject& products) {
+    return std::holds_alternative<UnitSubject>(unit.what) && !unit.name.ends_with(".json") &&
+           std::holds_alternative<DotSubject>(products.what);
+  };
+  const Subject* const unit = unit_beside_products(a, b) ? &a : unit_beside_products(b, a) ? &b : nullptr;
   return a.name + " takes " + text(a) + ", " + b.name + " takes " + text(b) +
-         "; accepted: two with the same operands and result";
+         "; accepted: two with the same operands and result" + (unit ? ", as dot:" + unit->name + " has" : "");
 }
 
 }  // namespace halfulp::witness

@@ -75,6 +75,14 @@ TEST(WitnessCommand, ZerosAreOneIfAskedFor) {
   EXPECT_NE(profiles.out.find(", -0 equal to +0: all"), std::string::npos) << profiles.out;
 }
 
+TEST(WitnessCommand, AUnitBesideDotProducts) {
+  const auto refused = run_halfulp({"witness", "dot:fp16", "hopper.mma.fp16.fp16"});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("; accepted: two with the same operands and result, as dot:hopper.mma.fp16.fp16 has\n"),
+            std::string::npos)
+      << refused.err;
+}
+
 TEST(WitnessCommand, ProfilesAndUnits) {
   const auto cast = run_halfulp({"witness", "ml_dtypes:bf16:e4m3", "onnx:bf16:e4m3"});
   EXPECT_NE(cast.out.find("0x7f NaN  by overflow"), std::string::npos) << cast.out;
