@@ -44,7 +44,7 @@ enum class Fix : std::uint8_t {
 enum class Direction : std::uint8_t { nearest, down, up, zero, ties_away, ties_to_zero, odd, stochastic };
 constexpr bool is_of_environment(Direction direction) { return direction <= Direction::zero; }
 
-/// What becomes of values beyond the largest where they become Inf or NaN; in other directions they are the largest.
+/// How sums that can be late are fixed, those of formats in which overflow makes Inf or NaN; none in other directions.
 constexpr Fix fix_of_overflow(Direction direction) {
   switch (direction) {
     case Direction::nearest: return Fix::over;
