@@ -35,8 +35,8 @@ std::string with_typed_signs(std::string_view text);
 /// Throws std::invalid_argument in one line that says what is accepted where.
 Expression parse_expression(std::string_view text);
 
-/// The value of an expression such as 1/3, 2^-25 or (1 + 2^-11) * 3. A number alone, such as 0.5, is no expression: it
-/// gives nothing, and parse() reads it. Throws std::invalid_argument in one line for an expression without a rational
+/// The value of an expression such as 1/3, 2^-25 or (1 + 2^-11) * 3; nothing for a number alone, such as 0.5, which
+/// parse() reads. Throws std::invalid_argument in one line for an expression without a rational
 /// value, and what parse_expression throws.
 std::optional<Rational> expression_value(std::string_view text);
 

@@ -97,10 +97,10 @@ def quantize(
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         name = next(iter(files))
-        hint = {"rule": "; accepted: a format with its rule, such as 'mxfp4/ceil'", "round": "; accepted: rounding"}.get(name, "")
-        raise TypeError(f"{name}: no argument of quantize() of an array{hint}")
+        hint = {"rule": "; accepted: a format with its rule, such as 'mxfp4/ceil'", "round": "; accepted: rounding"}
+        raise TypeError(f"{name}: no argument of quantize() of an array{hint.get(name, '')}")
     if isinstance(format, str):
-        format = _arrays.named_format(str.__str__(format))
+        format = _arrays.any_format(str.__str__(format))
     tally, block = bool(tally), isinstance(format, BlockFormat)
     r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
     draws = _arrays.as_draws(seed, stream, first, roundings_per_word, r)

@@ -42,7 +42,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 NEAREST_EVEN = Rounding()
 _named_format = functools.lru_cache(maxsize=256)(Format)
-named_format = functools.lru_cache(maxsize=256)(_core.any_format)  # a block format too
+any_format = functools.lru_cache(maxsize=256)(_core.any_format)  # a block format too
 _named_rounding = functools.lru_cache(maxsize=256)(Rounding)
 
 
@@ -172,7 +172,8 @@ _ZERO, _ONE = 0, 1  # what defaults are; other numbers, equal or not, are looked
 
 
 def as_draws(seed: Any, stream: Any, first: Any, roundings_per_word: Any, rounding: Rounding) -> Draws:
-    if seed is None and stream is _ZERO and first is _ZERO and roundings_per_word is _ONE and rounding.mode != "stochastic":
+    usual = seed is None and stream is _ZERO and first is _ZERO and roundings_per_word is _ONE
+    if usual and rounding.mode != "stochastic":
         return NO_DRAWS
     return Draws(
         as_seed(seed, rounding),

@@ -145,7 +145,10 @@ def delivered(result: Any, out: Any) -> Any:
     values = np.asarray(result)
     array = as_output(out, values.shape)
     if not np.can_cast(values.dtype, array.dtype, "safe"):
-        raise TypeError(f"out: {array.dtype} does not hold every value of {values.dtype}; accepted: {values.dtype}, or a type that holds all of it")
+        raise TypeError(
+            f"out: {array.dtype} does not hold every value of {values.dtype}; "
+            f"accepted: {values.dtype}, or a type that holds all of it"
+        )
     if not same_memory(array, values):
         array[...] = values
     return written(out)

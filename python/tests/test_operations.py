@@ -164,9 +164,11 @@ def test_values_give_the_same_in_one_step_and_through_code_words(format, mode):
 def test_values_of_any_number(count):
     a, b = operands_of(np.float32, count), operands_of(np.float64, count)[::-1]
     for mode in ("nearest-even", "stochastic"):
-        words = halfulp.add(halfulp.encode(a, "e4m3"), halfulp.encode(b, "e4m3"), "e4m3", rounding=mode, seed=2, codes=True)
-        same(halfulp.add(a, b, "e4m3", rounding=mode, seed=2), halfulp.decode(words, "e4m3"))
-        assert halfulp.add(a, b, "e4m3", rounding=mode, seed=2).dtype == np.float32
+        codes = [halfulp.encode(x, "e4m3") for x in (a, b)]
+        words = halfulp.add(*codes, "e4m3", rounding=mode, seed=2, codes=True)
+        values = halfulp.add(a, b, "e4m3", rounding=mode, seed=2)
+        same(values, halfulp.decode(words, "e4m3"))
+        assert values.dtype == np.float32
 
 
 def test_every_operation_has_its_function():

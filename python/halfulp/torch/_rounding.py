@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from .. import _core, casts
-from .._arrays import FP32, Draws, as_format, as_share
+from .._arrays import FP32, Draws, any_format, as_format, as_share
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
 from . import _device
-from ._tensors import (as_any_format, as_any_rounding, as_count, check, check_device, format_named, fresh_seed, holds,
+from ._tensors import (as_any_format, as_any_rounding, as_count, check, check_device, fresh_seed, holds,
                        is_fake, is_simple, refuse_tangent, result_dtype, whole, widened)
 
 
@@ -210,7 +210,7 @@ def _quantize_operator(
     backward: str,
     roundings_per_word: int = 1,
 ) -> torch.Tensor:
-    f = format_named(format)
+    f = any_format(format)
     result = _quantize(
         x, f, _rounding_of(rounding), Draws(0 if seed is None else int(seed), stream, first, roundings_per_word), axis
     )
@@ -229,7 +229,7 @@ def _(
     backward: str,
     roundings_per_word: int = 1,
 ) -> torch.Tensor:
-    return torch.empty(x.shape, dtype=result_dtype(x, format_named(format)), device=x.device)
+    return torch.empty(x.shape, dtype=result_dtype(x, any_format(format)), device=x.device)
 
 
 def _save_rule(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -284,7 +284,7 @@ def _cast_texts(to: Any, backward: Any) -> tuple[str, str]:
 def _cast(x: torch.Tensor, profile: str, to: str, backward: str) -> torch.Tensor:
     words = whole(x).view(_WORDS[x.element_size()])  # NumPy does not know every dtype
     values = casts.cast(words.reshape(-1).numpy(), profile, to, from_=as_format(x.dtype)).reshape(x.shape)
-    return torch.from_numpy(values).to(result_dtype(x, format_named(to)))
+    return torch.from_numpy(values).to(result_dtype(x, any_format(to)))
 
 
 _cast_operator = torch.library.custom_op("halfulp::cast", _cast, mutates_args=(), schema="(Tensor x, str profile, str to, str backward) -> Tensor")
@@ -292,7 +292,7 @@ _cast_operator = torch.library.custom_op("halfulp::cast", _cast, mutates_args=()
 
 @_cast_operator.register_fake
 def _(x: torch.Tensor, profile: str, to: str, backward: str) -> torch.Tensor:
-    return torch.empty(x.shape, dtype=result_dtype(x, format_named(to)), device=x.device)
+    return torch.empty(x.shape, dtype=result_dtype(x, any_format(to)), device=x.device)
 
 
 def _save_rule_of_cast(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -8,8 +8,8 @@ import torch
 from torch.autograd import forward_ad
 
 from . import _device
-from .._arrays import as_format, as_integer, as_rounding
-from .._core import BlockFormat, Format, Rounding, any_format
+from .._arrays import any_format, as_format, as_integer, as_rounding
+from .._core import BlockFormat, Format, Rounding
 
 if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
     raise ImportError(f"halfulp.torch needs torch 2.4 or newer, and this is {torch.__version__}")
@@ -92,17 +92,11 @@ def widened(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype is torch.float32 or x.dtype is torch.float64 else x.to(torch.float32)
 
 
-@lru_cache(maxsize=1024)
-def format_named(name: str) -> Format | BlockFormat:
-    """A format or a block format by its name."""
-    return any_format(name)
-
-
 def as_any_format(format: Any) -> Format | BlockFormat:
     """A Format or BlockFormat from one, from a name or from a dtype."""
     if isinstance(format, (Format, BlockFormat)):
         return format
-    return format_named(format) if isinstance(format, str) else as_format(format)
+    return any_format(format) if isinstance(format, str) else as_format(format)
 
 
 @lru_cache(maxsize=1024)
